@@ -1,0 +1,242 @@
+"""Read a .cu file's header block into a KernelSpec.
+
+The header is TOML inside a comment fence, ``// /// kernel`` to ``// ///``, the form that
+Python uses for scripts (https://packaging.python.org/en/latest/specifications/
+inline-script-metadata/). This module does not know which kernels exist.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from mmbench.errors import HeaderError
+from mmbench.expressions import Expression, ExpressionError
+from mmbench.spec import ELEMENT_BYTES, SCALAR_BYTES, Argument, KernelSpec
+
+_FENCE = re.compile(r"^//[ \t]*///[ \t]*kernel[ \t]*$")
+_END = re.compile(r"^//[ \t]*///[ \t]*$")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_KEYS = {
+    "": {
+        "summary", "after", "dtype", "entry", "arguments", "runners", "default",
+        "params", "launch", "device", "requires", "traffic",
+    },
+    "launch": {"block", "grid", "dynamic_shared_bytes"},
+    "device": {"shared_bytes", "compute_capability"},
+    "traffic": {"reads", "writes"},
+}  # fmt: skip
+
+
+def read_source(path: Path) -> str:
+    """Return a .cu file's text with Unix line ends and without a byte-order mark."""
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError:
+        raise HeaderError(f"{path} is a folder; name a .cu file in it") from None
+    except FileNotFoundError:
+        raise HeaderError(f"{path}: no such file") from None
+    except OSError as error:
+        raise HeaderError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise HeaderError(
+            f"{path}:{line}: not UTF-8 text (byte 0x{data[error.start]:02x}); save it as UTF-8"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_kernel(path: Path) -> KernelSpec:
+    """Read one kernel file; raise HeaderError with file and line where its header is wrong."""
+    source = read_source(path)
+    return _Header(path, source).spec()
+
+
+class _Header:
+    """The parsed header of one file, with the place of each key for error messages."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        self.path = path
+        self.source = source
+        self.first_line, text = self._fenced()
+        self.lines = text.split("\n")
+        try:
+            self.data: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            where = re.search(r"at line (\d+)", str(error))
+            offset = int(where.group(1)) - 1 if where else 0
+            reason = re.sub(r" \(at .*\)$", "", str(error))
+            self._fail(f"the header is not TOML: {reason}", offset=offset)
+
+    def _fenced(self) -> tuple[int, str]:
+        lines = self.source.split("\n")
+        start = next((i for i, line in enumerate(lines) if _FENCE.match(line)), None)
+        if start is None:
+            raise HeaderError(
+                f"{self.path}: no header block; begin the file with the lines from "
+                '"// /// kernel" to "// ///" (mmbench show tiled prints one)'
+            )
+        body: list[str] = []
+        for line in lines[start + 1 :]:
+            if _END.match(line):
+                return start + 2, "\n".join(body)
+            if not line.startswith("//"):
+                break
+            body.append(line[2:].removeprefix(" "))
+        raise HeaderError(
+            f'{self.path}:{start + 1}: the header block has no end; close it with "// ///"'
+        )
+
+    def _fail(self, message: str, key: str = "", offset: int | None = None) -> NoReturn:
+        if offset is None:
+            pattern = re.compile(rf'^\s*\[?"?{re.escape(key)}\b')
+            offset = next((i for i, line in enumerate(self.lines) if pattern.match(line)), 0)
+        raise HeaderError(f"{self.path}:{self.first_line + offset}: {message}")
+
+    def spec(self) -> KernelSpec:
+        self._check_keys()
+        name = self.path.stem
+        spec = KernelSpec(
+            name=name,
+            path=self.path,
+            source=self.source,
+            entry=self._entry(name),
+            summary=self._text("summary"),
+            after=self._text("after", required=False) or None,
+            dtype=self._choice("dtype", "float32", ELEMENT_BYTES),
+            arguments=self._arguments(),
+            runners=self._runners(),
+            default=bool(self.data.get("default", False)),
+            params=self._params(),
+            block=self._axes("block"),
+            grid=self._axes("grid"),
+            dynamic_shared=self._optional("launch", "dynamic_shared_bytes"),
+            static_shared=self._optional("device", "shared_bytes"),
+            compute_capability=self._compute_capability(),
+            requires=self._requires(),
+            reads=self._required("traffic", "reads"),
+            writes=self._required("traffic", "writes"),
+        )
+        self._check_names(spec)
+        return spec
+
+    def _check_keys(self) -> None:
+        for table, known in _KEYS.items():
+            values = self.data.get(table, {}) if table else self.data
+            if not isinstance(values, dict):
+                self._fail(f"[{table}] must be a table", table)
+            for key in values.keys() - known:
+                where = f" in [{table}]" if table else ""
+                self._fail(f'unknown key "{key}"{where}; known: {", ".join(sorted(known))}', key)
+
+    def _text(self, key: str, required: bool = True) -> str:
+        value = self.data.get(key, "")
+        if not isinstance(value, str) or (required and not value):
+            self._fail(f'"{key}" must be a text', key)
+        return value
+
+    def _choice(self, key: str, default: str, known: Mapping[str, object]) -> str:
+        value = self.data.get(key, default)
+        if value not in known:
+            self._fail(f'"{key}" must be one of {", ".join(known)}, not {value!r}', key)
+        return str(value)
+
+    def _entry(self, name: str) -> str:
+        entry = self.data.get("entry", f"matmul_{name}")
+        if not isinstance(entry, str) or not _NAME.fullmatch(entry):
+            self._fail('"entry" must be the name of a __global__ function', "entry")
+        if not re.search(rf"\b{entry}\s*\(", self.source):
+            self._fail(f"the file has no function {entry}; name the kernel's with entry", "entry")
+        return entry
+
+    def _arguments(self) -> tuple[Argument, ...]:
+        texts = self.data.get("arguments", ["A", "B", "C", "N"])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            self._fail('"arguments" must be a list such as ["A", "B", "C", "int N"]', "arguments")
+        arguments = []
+        for text in texts:
+            ctype, _, name = text.rpartition(" ")
+            if name not in {"A", "B", "C", "M", "N", "K"} or (ctype or "int") not in SCALAR_BYTES:
+                self._fail(
+                    f'argument "{text}" is not A, B, C or a size M, N, K with a type of '
+                    f"{', '.join(SCALAR_BYTES)}",
+                    "arguments",
+                )
+            arguments.append(Argument(name, ctype or "int"))
+        if sorted(a.name for a in arguments if a.is_matrix) != ["A", "B", "C"]:
+            self._fail('"arguments" must name each of A, B and C once', "arguments")
+        return tuple(arguments)
+
+    def _runners(self) -> tuple[str, ...]:
+        runners = self.data.get("runners", ["cuda", "cpu"])
+        if not isinstance(runners, list) or not runners or set(runners) - {"cuda", "cpu"}:
+            self._fail('"runners" must be a list of "cuda" and "cpu"', "runners")
+        return tuple(runners)
+
+    def _params(self) -> dict[str, tuple[int, ...]]:
+        params = self.data.get("params", {})
+        if not isinstance(params, dict):
+            self._fail("[params] must be a table", "params")
+        for name, values in params.items():
+            whole = isinstance(values, list) and all(type(v) is int and v > 0 for v in values)
+            if not whole or not values or not _NAME.fullmatch(name) or name in ("M", "N", "K"):
+                self._fail(f"{name} must be a list of positive whole numbers", name)
+        return {name: tuple(values) for name, values in params.items()}
+
+    def _expression(self, text: object, key: str) -> Expression:
+        if type(text) is int:
+            text = str(text)
+        if not isinstance(text, str):
+            self._fail(f'"{key}" must be an expression in quotes', key)
+        try:
+            return Expression(text)
+        except ExpressionError as error:
+            self._fail(f'"{key}": {error}', key)
+
+    def _optional(self, table: str, key: str) -> Expression | None:
+        value = self.data.get(table, {}).get(key)
+        return None if value is None else self._expression(value, key)
+
+    def _required(self, table: str, key: str) -> Expression:
+        expression = self._optional(table, key)
+        if expression is None:
+            self._fail(f'[{table}] needs "{key}"', table)
+        return expression
+
+    def _axes(self, key: str) -> tuple[Expression, ...]:
+        axes = self.data.get("launch", {}).get(key)
+        if not isinstance(axes, list) or not 1 <= len(axes) <= 3:
+            self._fail(f'[launch] needs "{key}", a list of one to three expressions', "launch")
+        return tuple(self._expression(axis, key) for axis in axes)
+
+    def _compute_capability(self) -> tuple[int, int]:
+        value = self.data.get("device", {}).get("compute_capability", [0, 0])
+        if not isinstance(value, list) or [type(v) for v in value] != [int, int]:
+            self._fail('"compute_capability" must be a list such as [7, 5]', "compute_capability")
+        return value[0], value[1]
+
+    def _requires(self) -> tuple[tuple[Expression, str], ...]:
+        requires = self.data.get("requires", {})
+        if not isinstance(requires, dict):
+            self._fail("[requires] must be a table", "requires")
+        for condition, reason in requires.items():
+            if not isinstance(reason, str) or not reason:
+                self._fail(f'"{condition}" needs the reason as a text', condition)
+        return tuple((self._expression(c, c), reason) for c, reason in requires.items())
+
+    def _check_names(self, spec: KernelSpec) -> None:
+        """Every name in an expression must be a size or a parameter of this kernel."""
+        known = {"M", "N", "K", *spec.params}
+        expressions = [*spec.block, *spec.grid, spec.reads, spec.writes]
+        expressions += [e for e in (spec.static_shared, spec.dynamic_shared) if e]
+        expressions += [condition for condition, _ in spec.requires]
+        for expression in expressions:
+            for name in sorted(expression.names - known):
+                offset = next((i for i, t in enumerate(self.lines) if expression.text in t), 0)
+                self._fail(f'"{expression}": {name} is neither M, N, K nor in [params]',
+                           offset=offset)  # fmt: skip
