@@ -1,0 +1,59 @@
+"""The folder of compiled kernels, keyed on everything that went into them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+
+@cache
+def folder() -> Path:
+    """The user's cache folder of mmbench ($MMBENCH_CACHE overrides), or a temporary one."""
+    chosen = os.environ.get("MMBENCH_CACHE")
+    path = Path(chosen) if chosen else user_cache_path("mmbench")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="mmbench-"))
+
+
+def key(*parts: str) -> str:
+    """A short name for these texts; different texts give different names."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:24]
+
+
+def source_hash(text: str) -> str:
+    """SHA-256 of a kernel's source, the identity under which results are filed."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def with_headers(text: str, directory: Path) -> str:
+    """A source's text followed by that of each local header it includes, in a fixed order.
+
+    What a compiled kernel is keyed on: an edit of a header must not find the old binary.
+    """
+    seen: dict[Path, str] = {}
+    waiting = [(text, directory)]
+    while waiting:
+        including, beside = waiting.pop()
+        for name in _INCLUDE.findall(including):
+            path = (beside / name).resolve()
+            if path not in seen and path.is_file():
+                seen[path] = path.read_text(encoding="utf-8", errors="replace")
+                waiting.append((seen[path], path.parent))
+    return "\0".join([text, *(seen[path] for path in sorted(seen))])

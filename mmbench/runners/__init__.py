@@ -1,0 +1,184 @@
+"""What a runner is: it turns a point into a launch and a duration, and decides nothing.
+
+A runner has two halves. The first, ``Runner``, lives in the process of the command line: it
+knows the device and compiles. The second, ``Session``, lives in a worker process, since a
+kernel can end the process it runs in: it owns memory, launches and times.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mmbench.errors import RunnerUnavailableError
+from mmbench.metrics import MultiprocessorLimits
+from mmbench.spec import Dim3, Launch, Point
+
+Array = npt.NDArray[Any]
+NAMES = ("cuda", "cpu")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest launch that a device accepts. The cpu runner applies a GPU's, see CUDA_LIMITS."""
+
+    threads: int = 1024
+    block: Dim3 = (1024, 1024, 64)
+    grid: Dim3 = (2**31 - 1, 65535, 65535)
+    static_shared_bytes: int = 48 * 1024
+    dynamic_shared_bytes: int = 99 * 1024
+
+
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the values that
+# all of compute capability 5.0 and later share; dynamic shared memory is that of 8.6.
+CUDA_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Device:
+    """What launches run on, and all that is known of it. Rates are None where unknown."""
+
+    runner: str
+    index: int
+    name: str
+    uuid: str
+    limits: Limits
+    memory_bytes: int
+    host_memory_bytes: int
+    compute_capability: tuple[int, int] | None = None
+    multiprocessors: int | None = None
+    multiprocessor: MultiprocessorLimits | None = None
+    l2_bytes: int | None = None
+    fp32_roof_gflops: float | None = None
+    dram_peak_gbs: float | None = None
+    driver: str = ""
+    compiler: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled point: a file that a session can load."""
+
+    path: str
+    symbol: str
+    compile_seconds: float | None
+    block_form: bool = False
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the compiled kernel uses. Registers are known on a GPU alone."""
+
+    static_shared_bytes: int
+    registers: int | None = None
+    local_bytes: int | None = None
+    max_threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The state of the card at one moment, as NVML reads it."""
+
+    sm_clock_mhz: int
+    power_w: float
+    temperature_c: int
+    throttle: str
+
+
+class Buffer(Protocol):
+    """Memory of the device."""
+
+    address: int
+    bytes: int
+
+
+class Kernel(Protocol):
+    """A loaded program with its launch shape."""
+
+    resources: Resources
+
+    def launch(self, arguments: Sequence[Any]) -> float:
+        """Launch once, wait, and return the seconds; raise LaunchError where it failed."""
+
+    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
+        """Return the seconds of one launch, the mean of ``launches`` in a row.
+
+        ``cold``: the last-level cache is overwritten first, and ``launches`` is 1.
+        """
+
+
+class Session(Protocol):
+    """A runner's half inside a worker process."""
+
+    def free_bytes(self) -> int: ...
+    def allocate(self, size: int) -> Buffer: ...
+    def write(self, buffer: Any, data: Array) -> None: ...  # buffer: one of its own
+    def read(self, buffer: Any, data: Array) -> None: ...
+    def load(self, program: Program, point: Point, launch: Launch) -> Kernel: ...
+    def telemetry(self) -> Telemetry | None: ...
+
+
+class Runner(Protocol):
+    """A runner's half inside the process of the command line."""
+
+    device: Device
+    times: str  # what its times are: "GPU" or "host"
+    modes: tuple[str, ...]  # cache modes it can measure, the default first
+    compiles_while_measuring: bool  # whether a compile beside a measurement disturbs it
+
+    def flags(self, point: Point) -> str:
+        """The compiler options that make a difference to the result, for the row."""
+
+    def compile(self, point: Point) -> Program:
+        """Compile; callable from several threads; raise CompileError at the user's line."""
+
+
+def open_runner(name: str, device: int = 0) -> tuple[Runner, str]:
+    """Open a runner by name, or with ``auto`` cuda where a device answers, else cpu.
+
+    Returns the runner and, where auto had to fall back, the reason as a sentence.
+    """
+    if name in ("auto", "cuda"):
+        from mmbench.runners import cuda
+
+        try:
+            return cuda.CudaRunner(device), ""
+        except RunnerUnavailableError as error:
+            if name == "cuda":
+                raise
+            reason = error.message
+    else:
+        reason = ""
+    from mmbench.runners import cpu
+
+    return cpu.CpuRunner(), reason
+
+
+def open_session(name: str, device: int, status: Any) -> Session:
+    """Open a runner's session; called in the worker process only.
+
+    ``status`` is memory shared with the watching process, see ``runners.status``.
+    """
+    if name == "cuda":
+        from mmbench.runners import cuda
+
+        return cuda.CudaSession(device)
+    from mmbench.runners import cpu
+
+    return cpu.CpuSession(status)
+
+
+def find_tool(tool: str, *folders: str) -> str | None:
+    """Path of a program on PATH or in one of these folders."""
+    return shutil.which(tool) or shutil.which(tool, path=":".join(folders) or "/nonexistent")
+
+
+def as_bytes(array: Array) -> npt.NDArray[np.uint8]:
+    """The memory of a contiguous array as bytes, without a copy."""
+    return array.view(np.uint8).reshape(-1)

@@ -1,0 +1,247 @@
+"""The cpu runner: the same .cu, compiled by the host's C++ compiler, run on the host's cores.
+
+Each CUDA thread is a fiber, or, where ``regions`` can prove how, a lane of a vectorised loop
+over the threads of a block. Its times are host times; what it applies of a GPU are the limits
+on a launch, so that a kernel which passes here can launch there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmbench import cache
+from mmbench.errors import CompileError, LaunchError, UnfitError
+from mmbench.fitness import static_shared_reason
+from mmbench.runners import CUDA_LIMITS, Array, Device, Program, Resources, as_bytes, host_compiler
+from mmbench.runners.regions import to_block_form
+from mmbench.runners.status import Status
+from mmbench.spec import Dim3, Launch, Point
+
+_DYNAMIC_SHARED = re.compile(
+    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:\s]+?)\s*\b(\w+)\s*\[\s*\]"
+)
+_CTYPES: dict[str, type[Any]] = {
+    "int": ctypes.c_int32, "unsigned": ctypes.c_uint32, "unsigned int": ctypes.c_uint32,
+    "size_t": ctypes.c_uint64, "long long": ctypes.c_int64,
+    "float": ctypes.c_float, "double": ctypes.c_double,
+}  # fmt: skip
+
+
+def worker_count() -> int:
+    """OS threads that run blocks: the cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class CpuRunner:
+    """Compiles for the host and describes it."""
+
+    times = "host"
+    modes: tuple[str, ...] = ("hot",)
+    compiles_while_measuring = False
+
+    def __init__(self) -> None:
+        compiler = host_compiler.find()
+        memory = _available_memory()
+        name = host_compiler.processor().partition(" [")[0]
+        self.device = Device(
+            runner="cpu",
+            index=0,
+            name=f"{name} ({worker_count()} cores)",
+            uuid=cache.key(host_compiler.processor(), str(worker_count())),
+            limits=CUDA_LIMITS,
+            memory_bytes=memory,
+            host_memory_bytes=memory,
+            compiler=compiler.version,
+        )
+
+    def flags(self, point: Point) -> str:
+        return " ".join(("-O3", "-march=native", *point.defines))
+
+    def compile(self, point: Point) -> Program:
+        """Build the block form where the kernel allows it, else the thread form."""
+        spec = point.spec
+        block_form = None
+        if not _is_disabled("MMBENCH_NO_BLOCK_FORM"):
+            block_form = to_block_form(spec.source, spec.entry)
+        if block_form is not None:
+            try:
+                return self._build(point, block_form, True)
+            except CompileError:
+                pass  # the thread form is compiled as written: its messages are the user's
+        return self._build(point, spec.source, False)
+
+    def _build(self, point: Point, source: str, block_form: bool) -> Program:
+        spec = point.spec
+        defines = point.defines + (("-DSIMT_BLOCK_FORM",) if block_form else ())
+        flags = (*host_compiler.kernel_flags(), *defines, "-iquote", str(spec.path.parent))
+        identity = cache.with_headers(source, spec.path.parent) + host_compiler.shim_identity()
+        try:
+            path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
+        except CompileError as error:
+            raise _in_users_words(error, spec.path) from None
+        if spec.static_shared is None and not block_form:
+            for reason in static_shared_reason(_thread_local_bytes(path), self.device):
+                raise UnfitError(reason)
+        return Program(
+            path=str(path),
+            symbol="simt_entry",
+            compile_seconds=seconds,
+            block_form=block_form,
+        )
+
+
+def _is_disabled(variable: str) -> bool:
+    return os.environ.get(variable, "") not in ("", "0")
+
+
+def _unit(point: Point, source: str) -> str:
+    """The translation unit: the user's text at its own line numbers, then how to call it."""
+    spec = point.spec
+    dynamic = "".join(
+        f"thread_local {ctype} {name}[{CUDA_LIMITS.dynamic_shared_bytes} / sizeof({ctype})];\n"
+        for ctype, name in dict.fromkeys(_DYNAMIC_SHARED.findall(source))
+    )
+    return (
+        f'#line 1 "{spec.path}"\n{source}\n#line 1 "mmbench"\n{dynamic}'
+        f'extern "C" void simt_entry(void **arguments) {{ simt_call(&{spec.entry}, arguments); }}\n'
+    )
+
+
+_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
+
+
+def _in_users_words(error: CompileError, path: Path) -> CompileError:
+    """The first error in the user's own file, with its line; wrapper lines are no one's."""
+    errors = _ERROR.findall(error.details)
+    mine = [found for found in errors if found[0] == str(path)] or errors
+    if not mine:
+        return CompileError(f"{path}: the host compiler refused it", error.details)
+    where, line, text = mine[0]
+    return CompileError(f"{where}:{line}: error: {text}", error.details)
+
+
+def _thread_local_bytes(library: Path) -> int:
+    """Size of a library's thread-local segment, which holds its shared arrays (ELF, PT_TLS)."""
+    data = library.read_bytes()
+    offset, entry, count = struct.unpack_from("<Q14xHH", data, 32)
+    for i in range(count):
+        kind, size = struct.unpack_from("<I36xQ", data, offset + i * entry)
+        if kind == 7:
+            return int(size)
+    return 0
+
+
+def _available_memory() -> int:
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        text = ""
+    if match := re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE):
+        return int(match.group(1)) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class _Uint3(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
+
+
+class _Launch(ctypes.Structure):
+    """``simt_launch`` of simt/simt.h."""
+
+    _fields_ = (
+        ("grid", _Uint3),
+        ("block", _Uint3),
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("block_form", ctypes.c_int32),
+        ("workers", ctypes.c_int32),
+        ("status", ctypes.c_void_p),
+    )
+
+
+class HostBuffer:
+    """Host memory on huge pages, as far as the system grants them."""
+
+    def __init__(self, size: int) -> None:
+        self.bytes = size
+        self.data = np.empty(size + 64, np.uint8)
+        self.address = -(-self.data.ctypes.data // 64) * 64
+        start = self.address - self.data.ctypes.data
+        self.view = self.data[start : start + size]
+
+
+class CpuSession:
+    """Runs compiled kernels in this process."""
+
+    def __init__(self, status: Any) -> None:
+        self.status = Status.from_buffer(status)
+        self.runtime = ctypes.CDLL(str(host_compiler.runtime_library()), mode=ctypes.RTLD_GLOBAL)
+        self.runtime.simt_run.restype = ctypes.c_int64
+
+    def free_bytes(self) -> int:
+        return _available_memory()
+
+    def allocate(self, size: int) -> HostBuffer:
+        return HostBuffer(size)
+
+    def write(self, buffer: HostBuffer, data: Array) -> None:
+        buffer.view[: data.nbytes] = as_bytes(data)
+
+    def read(self, buffer: HostBuffer, data: Array) -> None:
+        as_bytes(data)[:] = buffer.view[: data.nbytes]
+
+    def load(self, program: Program, point: Point, launch: Launch) -> CpuKernel:
+        return CpuKernel(self, program, point, launch)
+
+    def telemetry(self) -> None:
+        return None
+
+
+class CpuKernel:
+    """A kernel's library, its launch shape and the types of its arguments."""
+
+    def __init__(self, session: CpuSession, program: Program, point: Point, launch: Launch) -> None:
+        self.session = session
+        self.library = ctypes.CDLL(program.path)
+        shared = point.spec.static_shared
+        self.resources = Resources(
+            static_shared_bytes=(
+                shared.value(point.names) if shared else _thread_local_bytes(Path(program.path))
+            )
+        )
+        self.types = [
+            ctypes.c_void_p if argument.is_matrix else _CTYPES[argument.ctype]
+            for argument in point.spec.arguments
+        ]
+        self.c_launch = _Launch(
+            grid=_uint3(launch.grid),
+            block=_uint3(launch.block),
+            entry=ctypes.cast(getattr(self.library, program.symbol), ctypes.c_void_p),
+            block_form=program.block_form,
+            workers=min(worker_count(), launch.blocks),
+            status=ctypes.addressof(session.status),
+        )
+
+    def launch(self, arguments: Sequence[Any]) -> float:
+        values = [ctype(value) for ctype, value in zip(self.types, arguments, strict=True)]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        self.c_launch.arguments = ctypes.addressof(pointers)
+        nanoseconds = self.session.runtime.simt_run(ctypes.byref(self.c_launch))
+        if nanoseconds < 0:
+            raise LaunchError("the host has no memory left for the threads' stacks")
+        return float(nanoseconds) / 1e9
+
+    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
+        return sum(self.launch(arguments) for _ in range(launches)) / launches
+
+
+def _uint3(dims: Dim3) -> _Uint3:
+    return _Uint3(*dims)
