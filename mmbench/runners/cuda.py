@@ -1,0 +1,371 @@
+"""The cuda runner: SourceModule, CUDA events, the device's primary context.
+
+The only module that imports PyCUDA. Timing keeps the host out of every interval: a small
+kernel, the gate, holds the stream until all of the sample's work has been queued, so that no
+launch latency lies between two events.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mmbench import cache, metrics
+from mmbench.errors import CompileError, LaunchError, MmbenchError, RunnerUnavailableError
+from mmbench.runners import Array, Device, Limits, Program, Resources, Telemetry, nvcc, nvml
+from mmbench.spec import Launch, Point
+
+_INSTALL = 'pip install "mmbench[cuda]" (needs the CUDA toolkit; mmbench doctor says more)'
+_FORMATS = {
+    "int": "i", "unsigned": "I", "unsigned int": "I", "size_t": "L", "long long": "q",
+    "float": "f", "double": "d",
+}  # fmt: skip
+
+# Waits until the host sets *open, at most a second, so that a lost host cannot hang the card.
+_GATE = r"""
+extern "C" __global__ void mmbench_gate(volatile int *open)
+{
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    } while (!*open && now - begin < 1000000000ull);
+}
+"""
+
+
+def _driver() -> Any:
+    try:
+        import pycuda.driver
+    except ImportError as error:
+        if "libcuda" in str(error):
+            raise RunnerUnavailableError(
+                f"no NVIDIA driver ({error}); install the driver of your GPU"
+            ) from None
+        raise RunnerUnavailableError(f"PyCUDA is not installed; {_INSTALL}") from None
+    return pycuda.driver
+
+
+def _open_device(drv: Any, index: int) -> Any:
+    try:
+        drv.init()
+        count = drv.Device.count()
+    except drv.Error as error:
+        raise RunnerUnavailableError(f"no CUDA GPU answers ({_reason(error)})") from None
+    if not 0 <= index < count:
+        known = "none" if count == 0 else f"0 to {count - 1}"
+        raise RunnerUnavailableError(f"there is no CUDA device {index}; known: {known}")
+    return drv.Device(index)
+
+
+def device_count() -> int:
+    """Number of CUDA devices; raise RunnerUnavailableError where CUDA cannot be used."""
+    drv = _driver()
+    _open_device(drv, 0)
+    return int(drv.Device.count())
+
+
+def _reason(error: Exception) -> str:
+    """The driver's own words, without the name of the call that reported them."""
+    return re.sub(r"^cu\w+ failed: ", "", str(error).strip().splitlines()[0])
+
+
+def _arch(capability: tuple[int, int]) -> str:
+    return "sm_{}{}".format(*capability)
+
+
+class CudaRunner:
+    """Compiles for one GPU and describes it. Makes no context."""
+
+    times = "GPU"
+    modes: tuple[str, ...] = ("cold", "hot")
+    compiles_while_measuring = True
+
+    def __init__(self, index: int) -> None:
+        drv = _driver()
+        handle = _open_device(drv, index)
+        self.nvcc = nvcc.find()
+        self.device = _describe(drv, handle, index, self.nvcc)
+
+    def flags(self, point: Point) -> str:
+        assert self.device.compute_capability is not None
+        return " ".join((*_options(point), f"-arch={_arch(self.device.compute_capability)}"))
+
+    def compile(self, point: Point) -> Program:
+        """Compile into PyCUDA's own cache format, in a folder that no two sources share.
+
+        PyCUDA keys its cache on the text alone; the folder is keyed on the headers as well.
+        """
+        import pycuda.compiler
+
+        capability = self.device.compute_capability
+        assert capability is not None
+        options = _options(point)
+        source = _source(point)
+        identity = cache.with_headers(point.spec.source, point.spec.path.parent)
+        name = cache.key(source, identity, *options, _arch(capability), self.nvcc.version)
+        folder = cache.folder() / f"cuda-{name}"
+        begin = time.perf_counter()
+        cached = folder.is_dir()
+        with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
+            made = Path(scratch) / "new"
+            made.mkdir()
+            try:
+                cubin = pycuda.compiler.compile(
+                    source, self.nvcc.path, list(options), no_extern_c=True,
+                    arch=_arch(capability), cache_dir=str(folder if cached else made),
+                )  # fmt: skip
+            except _driver().CompileError as error:
+                log = f"{error.stdout or ''}{error.stderr or ''}"
+                raise nvcc.in_users_words(log, point.spec.path) from None
+            if not cached:
+                try:
+                    made.rename(folder)
+                except OSError:  # another mmbench was faster
+                    assert folder.is_dir()
+        return Program(
+            path=str(folder),
+            symbol=_symbol(cubin, point),
+            compile_seconds=None if cached else time.perf_counter() - begin,
+        )
+
+
+def _options(point: Point) -> tuple[str, ...]:
+    folder = str(point.spec.path.parent)
+    include = () if folder == str(Path(__file__).parents[1] / "kernels") else (f"-I{folder}",)
+    return ("-std=c++17", "-w", *include, *point.defines)
+
+
+def _source(point: Point) -> str:
+    """The user's text at its own lines. PyCUDA writes it in the locale's encoding: ASCII only."""
+    text = f'#line 1 "{point.spec.path.name}"\n{point.spec.source}'
+    return text.encode("ascii", "replace").decode()
+
+
+def _symbol(cubin: bytes, point: Point) -> str:
+    """The entry point's name in the compiled module, which C++ has mangled unless extern "C".
+
+    A cubin is an ELF file with a section .text.<symbol> for each kernel.
+    """
+    entry = point.spec.entry
+    symbols = [s.decode() for s in re.findall(rb"\.text\.([A-Za-z_][\w$]*)\0", cubin)]
+    mangled = f"_Z{len(entry)}{entry}"
+    for symbol in map(str, symbols):
+        if symbol == entry or symbol.startswith(mangled):
+            return symbol
+    raise CompileError(
+        f"{point.spec.path}: the compiled module has no kernel {entry} "
+        f"(it has {', '.join(symbols) or 'none'}); name the kernel with entry in the header"
+    )
+
+
+def _describe(drv: Any, handle: Any, index: int, compiler: nvcc.Nvcc) -> Device:
+    name = drv.device_attribute
+
+    def get(attribute: str) -> int:
+        return int(handle.get_attribute(getattr(name, attribute)))
+
+    capability = handle.compute_capability()
+    multiprocessors = get("MULTIPROCESSOR_COUNT")
+    card = nvml.open_card(handle.pci_bus_id())
+    version = drv.get_driver_version()
+    cuda = f"CUDA {version // 1000}.{version % 1000 // 10}"
+    return Device(
+        runner="cuda",
+        index=index,
+        name=handle.name(),
+        uuid=card.uuid() if card else handle.pci_bus_id(),
+        limits=Limits(
+            threads=get("MAX_THREADS_PER_BLOCK"),
+            block=(get("MAX_BLOCK_DIM_X"), get("MAX_BLOCK_DIM_Y"), get("MAX_BLOCK_DIM_Z")),
+            grid=(get("MAX_GRID_DIM_X"), get("MAX_GRID_DIM_Y"), get("MAX_GRID_DIM_Z")),
+            static_shared_bytes=get("MAX_SHARED_MEMORY_PER_BLOCK"),
+            dynamic_shared_bytes=get("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        ),
+        memory_bytes=handle.total_memory(),
+        host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        compute_capability=capability,
+        multiprocessors=multiprocessors,
+        multiprocessor=metrics.MultiprocessorLimits(
+            threads=get("MAX_THREADS_PER_MULTIPROCESSOR"),
+            blocks=get("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+            registers=get("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+            shared_bytes=get("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+            reserved_shared_bytes=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
+        ),
+        l2_bytes=get("L2_CACHE_SIZE"),
+        fp32_roof_gflops=metrics.fp32_roof_gflops(
+            capability, multiprocessors, get("CLOCK_RATE") * 1e3
+        ),
+        dram_peak_gbs=metrics.dram_peak_gbs(
+            get("MEMORY_CLOCK_RATE") * 1e3, get("GLOBAL_MEMORY_BUS_WIDTH")
+        ),
+        driver=f"{card.driver()} ({cuda})" if card else cuda,
+        compiler=compiler.version,
+    )
+
+
+@contextmanager
+def _cuda_failures(drv: Any) -> Iterator[None]:
+    """Turn PyCUDA's errors into a LaunchError, in the driver's words."""
+    try:
+        yield
+    except drv.MemoryError as error:
+        raise LaunchError(f"the GPU is out of memory ({_reason(error)})") from None
+    except drv.Error as error:
+        raise LaunchError(f"{_reason(error)} in the kernel") from None
+
+
+class DeviceBuffer:
+    """Memory of the GPU; freed with its last reference."""
+
+    def __init__(self, drv: Any, size: int) -> None:
+        with _cuda_failures(drv):
+            self._allocation = drv.mem_alloc(size)
+        self.address = int(self._allocation)
+        self.bytes = size
+
+
+class CudaSession:
+    """The primary context of one GPU, a stream, the gate, and memory to flush the L2 with."""
+
+    def __init__(self, index: int) -> None:
+        self.drv = _driver()
+        handle = _open_device(self.drv, index)
+        self.nvcc = nvcc.find()
+        self.arch = _arch(handle.compute_capability())
+        with _cuda_failures(self.drv):
+            self.context = handle.retain_primary_context()
+            self.context.push()
+            self.stream = self.drv.Stream()
+            self.begin, self.end = self.drv.Event(), self.drv.Event()
+            l2 = handle.get_attribute(self.drv.device_attribute.L2_CACHE_SIZE)
+            self.flush_words = max(2 * l2, 1 << 20) // 4
+            self.flush_memory = self.drv.mem_alloc(4 * self.flush_words)
+            self.open = self.drv.pagelocked_zeros(
+                1, np.int32, mem_flags=self.drv.host_alloc_flags.DEVICEMAP
+            )
+            self.open_address = np.uintp(self.open.base.get_device_pointer())
+            self.gate = self._load_gate()
+        self.card = nvml.open_card(handle.pci_bus_id())
+
+    def _load_gate(self) -> Any:
+        from pycuda.compiler import SourceModule
+
+        folder = cache.folder() / "cuda-gate"
+        folder.mkdir(exist_ok=True)
+        module = SourceModule(
+            _GATE, self.nvcc.path, [], no_extern_c=True, arch=self.arch, cache_dir=str(folder)
+        )
+        gate: Any = module.get_function("mmbench_gate").prepare("P")
+        return gate
+
+    def free_bytes(self) -> int:
+        with _cuda_failures(self.drv):
+            free, _ = self.drv.mem_get_info()
+        return int(free)
+
+    def allocate(self, size: int) -> DeviceBuffer:
+        return DeviceBuffer(self.drv, size)
+
+    def write(self, buffer: DeviceBuffer, data: Array) -> None:
+        with _cuda_failures(self.drv):
+            self.drv.memcpy_htod(buffer.address, data)
+
+    def read(self, buffer: DeviceBuffer, data: Array) -> None:
+        with _cuda_failures(self.drv):
+            self.drv.memcpy_dtoh(data, buffer.address)
+
+    def load(self, program: Program, point: Point, launch: Launch) -> CudaKernel:
+        return CudaKernel(self, program, point, launch)
+
+    def telemetry(self) -> Telemetry | None:
+        return self.card.telemetry() if self.card else None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Queue work behind the closed gate; it is opened when the block ends."""
+        self.open[0] = 0
+        self.gate.prepared_async_call((1, 1), (1, 1, 1), self.stream, self.open_address)
+        try:
+            yield
+        finally:
+            self.open[0] = 1
+
+    def flush_l2(self) -> None:
+        """Queue a write over twice the L2, which leaves nothing of A, B and C in it."""
+        self.drv.memset_d32_async(self.flush_memory, 0, self.flush_words, self.stream)
+
+
+class CudaKernel:
+    """A kernel of a loaded module, prepared for one launch shape."""
+
+    def __init__(
+        self, session: CudaSession, program: Program, point: Point, launch: Launch
+    ) -> None:
+        from pycuda.compiler import SourceModule
+
+        self.session = session
+        self.grid = launch.grid
+        self.block = launch.block
+        self.shared = launch.dynamic_shared_bytes
+        drv = session.drv
+        try:
+            self.module = SourceModule(
+                _source(point), session.nvcc.path, list(_options(point)), no_extern_c=True,
+                arch=session.arch, cache_dir=program.path,
+            )  # fmt: skip
+            function = self.module.get_function(program.symbol)
+            attribute = drv.function_attribute
+            if self.shared:  # above 48 KiB a kernel must ask for it, below it does no harm
+                function.set_attribute(attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared)
+        except drv.Error as error:
+            raise MmbenchError(f"the GPU cannot load the kernel: {_reason(error)}") from None
+        self.resources = Resources(
+            static_shared_bytes=function.shared_size_bytes,
+            registers=function.num_regs,
+            local_bytes=function.local_size_bytes,
+            max_threads=function.max_threads_per_block,
+        )
+        self.function = function.prepare(
+            "".join(
+                "P" if argument.is_matrix else _FORMATS[argument.ctype]
+                for argument in point.spec.arguments
+            )
+        )
+
+    def launch(self, arguments: Sequence[Any]) -> float:
+        with _cuda_failures(self.session.drv):
+            self._queue(arguments, 1)
+        return self._wait()
+
+    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
+        with _cuda_failures(self.session.drv), self.session.held():
+            if cold:
+                self.session.flush_l2()
+            self._queue(arguments, launches)
+        return self._wait() / launches
+
+    def _queue(self, arguments: Sequence[Any], launches: int) -> None:
+        session = self.session
+        session.begin.record(session.stream)
+        for _ in range(launches):
+            self.function.prepared_async_call(
+                self.grid, self.block, session.stream, *arguments, shared_size=self.shared
+            )
+        session.end.record(session.stream)
+
+    def _wait(self) -> float:
+        """Seconds between the two events, once both have happened."""
+        session = self.session
+        with _cuda_failures(session.drv):
+            session.end.synchronize()
+            return float(session.end.time_since(session.begin)) / 1e3
