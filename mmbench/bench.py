@@ -1,0 +1,281 @@
+"""Points to rows: skip, compile, verify, measure. Yields exactly one row a point.
+
+An MmbenchError becomes a row; anything else is a bug and propagates. This module knows no
+output: what is shown and stored is its callers' affair.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from mmbench import __version__, metrics
+from mmbench.cache import source_hash
+from mmbench.errors import MmbenchError, UnfitError
+from mmbench.fitness import unfit_reason
+from mmbench.measure import StopRule
+from mmbench.results import Row
+from mmbench.runners import Program, Runner
+from mmbench.spec import Point
+from mmbench.supervisor import Progress, Supervisor
+from mmbench.worker import Entry, Outcome, Task
+
+_STATUS = {"unfit": "skipped", "timeout": "timeout"}
+_SLOWEST_FLOP_PER_SECOND = 5e7  # of any right kernel on the host; for the default time-out
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How points are verified and measured."""
+
+    rule: StopRule = field(default_factory=StopRule)
+    cache: str = "hot"
+    seed: int = 0
+    timeout: float | None = None  # seconds; None: 60 s, more for large products on the host
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row and what does not fit into one: its samples and the text of a failure."""
+
+    point: Point
+    row: Row
+    samples: tuple[float, ...] = ()
+    details: str = ""
+
+
+class Bench:
+    """A runner, its worker, and the settings of a command."""
+
+    def __init__(self, runner: Runner, settings: Settings) -> None:
+        self.runner = runner
+        self.settings = settings
+
+    def run(self, points: Sequence[Point], progress: Progress) -> Iterator[Measured]:
+        """Measure the points one after the other, in their order."""
+        for group in self.run_groups([[point] for point in points], progress):
+            yield from group
+
+    def run_groups(
+        self, groups: Sequence[Sequence[Point]], progress: Progress
+    ) -> Iterator[list[Measured]]:
+        """Measure groups of points, those of a group interleaved; one problem for each group."""
+        points = [point for group in groups for point in group]
+        device = self.runner.device
+        with (
+            Supervisor(device.runner, device.index) as supervisor,
+            _Compiles(self.runner, points, progress) as compiles,
+        ):
+            for group in groups:
+                yield self._measure(group, compiles, supervisor, progress)
+
+    def _measure(
+        self,
+        group: Sequence[Point],
+        compiles: _Compiles,
+        supervisor: Supervisor,
+        progress: Progress,
+    ) -> list[Measured]:
+        results: dict[int, Measured] = {}
+        entries: dict[int, Entry] = {}
+        for i, point in enumerate(group):
+            try:
+                if reason := unfit_reason(point, self.runner.device):
+                    raise UnfitError(reason)
+                progress(f"{point}: compiling", None)
+                entries[i] = Entry(point, compiles.program(point))
+            except MmbenchError as error:
+                results[i] = self._failed(point, error)
+        if entries:
+            outcomes = self._outcomes(list(entries.values()), supervisor, progress)
+            for (i, entry), outcome in zip(entries.items(), outcomes, strict=True):
+                results[i] = self._measured(entry, outcome)
+        return [results[i] for i in range(len(group))]
+
+    def _outcomes(
+        self, entries: list[Entry], supervisor: Supervisor, progress: Progress
+    ) -> list[Outcome]:
+        point = entries[0].point
+
+        def show(phase: str, share: float | None) -> None:
+            progress(f"{point.problem} {phase}", share)
+
+        task = Task(
+            tuple(entries), self.settings.rule, self.settings.cache == "cold", self.settings.seed
+        )
+        try:
+            return supervisor.run(task, self._timeout(point), show)
+        except MmbenchError as error:
+            return [Outcome(error=error) for _ in entries]
+
+    def _timeout(self, point: Point) -> float:
+        if self.settings.timeout is not None:
+            return self.settings.timeout
+        host = self.runner.device.runner == "cpu"
+        return 60.0 + (metrics.flop(point.problem) / _SLOWEST_FLOP_PER_SECOND if host else 0.0)
+
+    def _failed(self, point: Point, error: MmbenchError, **more: object) -> Measured:
+        status = _STATUS.get(error.kind, "failed")
+        kind = None if status == "skipped" else error.kind
+        row = self._row(point, status=status, kind=kind, reason=error.message, **more)
+        return Measured(point, row, details=error.details)
+
+    def _measured(self, entry: Entry, outcome: Outcome) -> Measured:
+        """The row of a point that reached the worker. Rates are for ok rows alone."""
+        point, program = entry.point, entry.program
+        cells: dict[str, object] = {"compile_s": program.compile_seconds}
+        cells |= self._resources(point, outcome)
+        if outcome.error is not None:
+            return self._failed(point, outcome.error, **cells)
+        verdict = outcome.verdict
+        assert verdict is not None
+        cells |= {
+            "checked": verdict.method,
+            "max_error": _finite(verdict.max_error),
+            "error_bound": verdict.error_bound,
+        }
+        if not verdict.ok or outcome.timing is None:
+            row = self._row(point, status="wrong", reason=verdict.message, **cells)
+            return Measured(point, row)
+        cells |= self._rates(point, outcome)
+        row = self._row(point, status="ok", **cells)
+        return Measured(point, row, outcome.timing.samples)
+
+    def _resources(self, point: Point, outcome: Outcome) -> dict[str, object]:
+        used, device = outcome.resources, self.runner.device
+        if used is None:
+            return {}
+        launch = point.launch()
+        shared = used.static_shared_bytes + launch.dynamic_shared_bytes
+        share = None
+        if device.multiprocessor is not None and used.registers is not None:
+            share = 100 * metrics.occupancy(
+                device.multiprocessor, launch.threads, used.registers, shared
+            )
+        return {
+            "registers": used.registers,
+            "shared_bytes": shared,
+            "local_bytes": used.local_bytes,
+            "occupancy_percent": share,
+        }
+
+    def _rates(self, point: Point, outcome: Outcome) -> dict[str, object]:
+        timing, telemetry, roof = (
+            outcome.timing, outcome.telemetry, self.runner.device.fp32_roof_gflops
+        )  # fmt: skip
+        assert timing is not None
+        size, seconds = point.spec.element_bytes, timing.median
+        flop = metrics.flop(point.problem)
+        requested = metrics.requested_bytes(point.traffic(), size)
+        compulsory = metrics.compulsory_bytes(point.problem, size)
+        gflops = metrics.giga_per_second(flop, seconds)
+        cells: dict[str, object] = {
+            "samples": len(timing.samples),
+            "time_ms_median": seconds * 1e3,
+            "time_ms_low": None if timing.low is None else timing.low * 1e3,
+            "time_ms_high": None if timing.high is None else timing.high * 1e3,
+            "time_ms_min": timing.fastest * 1e3,
+            "spread_percent": None if timing.spread is None else timing.spread * 100,
+            "flop": flop,
+            "gflops": gflops,
+            "roof_percent": (
+                100 * gflops / roof if roof and point.spec.dtype == "float32" else None
+            ),
+            "requested_bytes": requested,
+            "requested_gbs": metrics.giga_per_second(requested, seconds),
+            "compulsory_bytes": compulsory,
+            "compulsory_gbs": metrics.giga_per_second(compulsory, seconds),
+            "arithmetic_intensity": metrics.arithmetic_intensity(flop, requested),
+        }
+        if telemetry is not None:
+            cells |= {
+                "sm_clock_mhz": telemetry.sm_clock_mhz,
+                "power_w": telemetry.power_w,
+                "temperature_c": telemetry.temperature_c,
+                "throttle": telemetry.throttle,
+            }
+        return cells
+
+    def _row(self, point: Point, **cells: object) -> Row:
+        return Row(**(self.identity(point) | _shape(point) | cells))  # type: ignore[arg-type]
+
+    def remaining(self, points: Sequence[Point], rows: Sequence[Row]) -> list[Point]:
+        """The points that these rows of an earlier session do not settle.
+
+        Settled is what would come out again: same source, flags, device and cache mode, and
+        not a failure of the machine's making.
+        """
+        settled = {row.key for row in rows if row.status in ("ok", "wrong", "skipped")}
+        return [p for p in points if self._row(p, status="skipped").key not in settled]
+
+    def identity(self, point: Point) -> dict[str, object]:
+        """The cells that are known of a point before it is measured."""
+        device, spec = self.runner.device, point.spec
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        return {
+            "timestamp": now,
+            "mmbench_version": __version__,
+            "runner": device.runner,
+            "device": device.name,
+            "device_uuid": device.uuid,
+            "kernel": spec.name,
+            "source_sha256": source_hash(spec.source),
+            "dtype": spec.dtype,
+            "m": point.problem.m,
+            "n": point.problem.n,
+            "k": point.problem.k,
+            "tile_size": point.tile,
+            "params": " ".join(f"{name}={value}" for name, value in sorted(point.params.items())),
+            "cache": self.settings.cache,
+            "seed": self.settings.seed,
+            "flags": self.runner.flags(point),
+            "driver": device.driver or None,
+            "compiler": device.compiler or None,
+        }
+
+
+def _finite(value: float | None) -> float | None:
+    """No cell holds an infinity or a NaN: readers of CSV and JSON do not agree on those."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _shape(point: Point) -> dict[str, object]:
+    """Block and grid as text, where the header's expressions have values at this point."""
+    try:
+        launch = point.launch()
+    except ValueError:
+        return {}
+    return {"block": ",".join(map(str, launch.block)), "grid": ",".join(map(str, launch.grid))}
+
+
+class _Compiles:
+    """Compiles of all points, in parallel and ahead; done beforehand where they would disturb."""
+
+    def __init__(self, runner: Runner, points: Sequence[Point], progress: Progress) -> None:
+        self._runner = runner
+        self._futures: dict[tuple[object, ...], Future[Program]] = {}
+        self._pool = ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1))
+        for point in points:
+            if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
+                self._futures[_key(point)] = self._pool.submit(runner.compile, point)
+        if not runner.compiles_while_measuring:
+            for i, future in enumerate(self._futures.values()):
+                progress("compiling", i / len(self._futures))
+                future.exception()
+
+    def __enter__(self) -> _Compiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def program(self, point: Point) -> Program:
+        return self._futures[_key(point)].result()
+
+
+def _key(point: Point) -> tuple[object, ...]:
+    return (point.spec.path, point.defines)

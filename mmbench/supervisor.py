@@ -1,0 +1,120 @@
+"""Keeps one worker process, and replaces it when a kernel has crashed it or does not end.
+
+One warm worker serves a whole sweep: starting one costs a third of a second and more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from mmbench import worker
+from mmbench.errors import CrashError, KernelTimeoutError, LaunchError, MmbenchError
+from mmbench.runners.status import Status
+from mmbench.worker import Outcome, Task
+
+Progress = Callable[[str, float | None], None]
+_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 2.0
+
+
+class Supervisor:
+    """Runs tasks in a worker process of one runner and device."""
+
+    def __init__(self, runner: str, device: int, crash_hint: str = "") -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._runner = runner
+        self._device = device
+        self._crash_hint = crash_hint
+        self._memory: Any = self._context.RawArray(ctypes.c_char, ctypes.sizeof(Status))
+        self._status = Status.from_buffer(self._memory)
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def __enter__(self) -> Supervisor:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
+        """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
+
+        ``timeout`` is for each phase: a launch that is checked, or all timed launches.
+        """
+        if self._process is None:
+            self._start()
+        self._status.clear()
+        self._pipe.send(task)
+        phase, deadline = "starting", time.monotonic() + timeout + _GRACE_SECONDS
+        while True:
+            kind, content = self._next(deadline, timeout, phase, progress)
+            if kind == "phase":
+                phase, deadline = content, time.monotonic() + timeout
+                progress(phase, None)
+            elif kind == "done":
+                outcomes: list[Outcome] = content
+                return outcomes
+            else:
+                assert isinstance(content, MmbenchError)
+                if isinstance(content, LaunchError):
+                    self.stop()  # the device's context may be beyond use
+                raise content
+
+    def stop(self) -> None:
+        """End the worker, at once and whatever it does."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+        self._process = None
+
+    def _start(self) -> None:
+        self._pipe, other = self._context.Pipe()
+        self._process = self._context.Process(
+            target=worker.main,
+            args=(other, self._runner, self._device, self._memory),
+            daemon=True,
+        )
+        self._process.start()
+        other.close()
+
+    def _next(
+        self, deadline: float, timeout: float, phase: str, progress: Progress
+    ) -> tuple[str, Any]:
+        """The worker's next message, while progress is shown and the clock is watched."""
+        while not self._pipe.poll(_POLL_SECONDS):
+            progress(phase, self._status.progress())
+            if time.monotonic() > deadline:
+                self.stop()
+                raise KernelTimeoutError(
+                    f"no result after {timeout:g} s ({phase}); the process was ended"
+                )
+        try:
+            message: tuple[str, Any] = self._pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._crash(phase) from None
+        return message
+
+    def _crash(self, phase: str) -> CrashError:
+        self._process.join(_GRACE_SECONDS)
+        code = self._process.exitcode
+        text = self._status.fault()
+        if not text and code is not None and code < 0:
+            with contextlib.suppress(ValueError):
+                text = f"the kernel crashed (signal {-code}, {signal.Signals(-code).name})"
+        text = text or f"the worker process ended with code {code}"
+        self.stop()
+        return CrashError(f"{text} ({phase}){self._crash_hint}")
