@@ -1,0 +1,114 @@
+"""Kernels, devices and checks of the environment to what a terminal shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from mmbench.doctor import Check
+from mmbench.runners import Device
+from mmbench.spec import KernelSpec
+
+
+def kernel_list(specs: Sequence[KernelSpec]) -> Table:
+    """The ladder: each kernel below the one it improves on."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("kernel", "tiles", "takes", "idea"):
+        table.add_column(title, no_wrap=title != "idea")
+    depth: dict[str, int] = {}
+    for spec in specs:
+        depth[spec.name] = depth.get(spec.after or "", -1) + 1
+        tiles = ", ".join(map(str, spec.params.get("TILE_SIZE", ())))
+        table.add_row(
+            "  " * depth[spec.name] + spec.name,
+            tiles,
+            "M, N, K" if spec.rectangular else "N",
+            spec.summary,
+        )
+    return table
+
+
+def kernel_page(spec: KernelSpec) -> RenderableType:
+    """A kernel's header in words, then its source."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for label, text in _facts(spec):
+        table.add_row(label, text)
+    source = Syntax(spec.source, "cuda", line_numbers=True, theme="ansi_dark", word_wrap=False)
+    return Group(Text(f"{spec.name}: {spec.summary}", "bold"), table, Text(), source)
+
+
+def _facts(spec: KernelSpec) -> list[tuple[str, str]]:
+    arguments = ", ".join(a.name if a.is_matrix else f"{a.ctype} {a.name}" for a in spec.arguments)
+    facts = [
+        ("file", str(spec.path)),
+        ("entry point", f"{spec.entry}({arguments})"),
+        ("element type", spec.dtype),
+        ("improves on", spec.after or "nothing: it is the first"),
+        ("shapes", "any M, N, K" if spec.rectangular else "square, M = N = K"),
+    ]
+    facts += [(name, f"swept over {', '.join(map(str, v))}") for name, v in spec.params.items()]
+    facts += [
+        ("block", " x ".join(map(str, spec.block))),
+        ("grid", " x ".join(map(str, spec.grid))),
+    ]
+    if spec.static_shared:
+        facts.append(("shared memory", f"{spec.static_shared} bytes a block"))
+    if spec.dynamic_shared:
+        facts.append(("dynamic shared", f"{spec.dynamic_shared} bytes a block"))
+    facts += [("needs", f"{condition}: {reason}") for condition, reason in spec.requires]
+    facts += [
+        ("global reads", f"{spec.reads} elements"),
+        ("global writes", f"{spec.writes} elements"),
+        ("runs on", " and ".join(spec.runners)),
+    ]
+    return facts
+
+
+def device_page(device: Device) -> RenderableType:
+    """All that is known of a device."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for label, text in _device_facts(device):
+        table.add_row(label, text)
+    return Group(Text(f"{device.runner}:{device.index}  {device.name}", "bold"), table)
+
+
+def _device_facts(device: Device) -> list[tuple[str, str]]:
+    limits = device.limits
+    facts = [("memory", f"{device.memory_bytes / 1e9:,.1f} GB")]
+    if device.compute_capability:
+        facts.append(("compute capability", "{}.{}".format(*device.compute_capability)))
+    if device.multiprocessors:
+        facts.append(("multiprocessors", str(device.multiprocessors)))
+    if device.fp32_roof_gflops:
+        facts.append(("FP32 roof", f"{device.fp32_roof_gflops:,.0f} GFLOP/s at the highest clock"))
+    if device.dram_peak_gbs:
+        facts.append(("DRAM peak", f"{device.dram_peak_gbs:,.0f} GB/s at the highest clock"))
+    if device.l2_bytes:
+        facts.append(("L2 cache", f"{device.l2_bytes / 2**20:,.0f} MiB"))
+    facts.append(("threads a block", f"at most {limits.threads}"))
+    facts.append(("shared memory", f"{limits.static_shared_bytes} bytes a block, dynamic "
+                  f"{limits.dynamic_shared_bytes}"))  # fmt: skip
+    if device.driver:
+        facts.append(("driver", device.driver))
+    facts.append(("compiler", device.compiler))
+    return facts
+
+
+def checks(found: Sequence[Check]) -> RenderableType:
+    """The doctor's findings: what is there, and below each gap what mends it."""
+    parts: list[RenderableType] = []
+    for check in found:
+        mark, style = ("ok  ", "green") if check.ok else ("miss", "yellow")
+        line = Text(mark, style).append(f"  {check.name}: ", "bold").append(check.found, "default")
+        parts.append(line)
+        if not check.ok and check.mend:
+            parts.append(Text(f"      {check.mend}", "cyan"))
+    return Group(*parts)

@@ -1,0 +1,496 @@
+"""The command line: the only module that parses options, prints and exits.
+
+Nothing heavy is imported here at the top: --help and --version answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mmbench import __version__
+from mmbench.errors import MmbenchError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from mmbench.bench import Bench, Measured
+    from mmbench.results import Row
+    from mmbench.spec import KernelSpec, Point
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+DEFAULT_RUN_N = 1024
+DEFAULT_SWEEP_N = {"cuda": "256:8192:*2", "cpu": "128:1024:*2"}
+
+
+class Axis(click.ParamType[tuple[int, ...]]):
+    """Values of an axis: 256,512 or 256:4096:*2 or 1000:3000:500."""
+
+    name = "values"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        from mmbench.axes import parse_axis
+
+        try:
+            return parse_axis(str(value))
+        except UsageError as error:
+            self.fail(error.message, param, ctx)
+
+
+def main() -> None:
+    """Entry point of the console script: run a command and turn errors into exit codes."""
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else EXIT_OK)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except MmbenchError as error:
+        click.echo(f"mmbench: {error.message}", err=True)
+        sys.exit(EXIT_USAGE)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("mmbench: interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has gone, say "| head": nobody is left to be told
+        sys.exit(EXIT_OK)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="mmbench")
+def cli() -> None:
+    """Benchmark CUDA matrix multiplication: is it right, how fast, how far from the roof, why?
+
+    \b
+    mmbench run --n 4096 --tile 32        verify and time the default kernels
+    mmbench sweep --n 256:4096:*2         sweep N and TILE_SIZE into results/*.csv
+    mmbench compare naive tiled           interleaved, with a confidence interval
+    mmbench show tiled                    read a kernel
+
+    Rates count 2*M*N*K FLOP a product; GFLOP/s and GB/s are 10^9. Without a GPU the same
+    kernels run on the host's cores (runner cpu), and every table says so.
+    """
+
+
+def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+_runner_options = _options(
+    click.option(
+        "--runner",
+        type=click.Choice(["auto", "cuda", "cpu"]),
+        default="auto",
+        show_default=True,
+        help="cuda: an NVIDIA GPU. cpu: this machine's cores. auto: cuda where a GPU answers.",
+    ),
+    click.option("--device", default=0, show_default=True, help="Index of the CUDA device."),
+)
+_shape_options = _options(
+    click.option("-m", "--m", "m", type=click.IntRange(min=1), help="Rows of C, if not N."),
+    click.option("-k", "--k", "k", type=click.IntRange(min=1), help="Inner size, if not N."),
+)
+_tile_option = click.option(
+    "-t", "--tile", "tiles", type=Axis(), help="TILE_SIZE, e.g. 8,16,32.  [default: the kernel's]"
+)
+_measure_options = _options(
+    click.option(
+        "--cache",
+        type=click.Choice(["cold", "hot"]),
+        help="cold: overwrite the L2 before each launch. hot: launch in a row.  "
+        "[default: cold on a GPU, hot on the host]",
+    ),
+    click.option("--seed", default=0, show_default=True, help="Seed of the random inputs."),
+    click.option(
+        "--samples",
+        type=click.IntRange(min=1),
+        default=10,
+        show_default=True,
+        help="Fewest samples of a point.",
+    ),
+    click.option(
+        "--min-time",
+        type=click.FloatRange(min=0),
+        default=0.5,
+        show_default=True,
+        help="Shortest time to sample a point, in seconds.",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        help="Seconds after which a launch is given up.  [default: 60, more for large N on a CPU]",
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Show the compiler's whole text."),
+)
+
+
+@cli.command()
+@click.option("--kernel", "names", multiple=True, help="Name or .cu file; repeat for several.")
+@click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
+              help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
+@_tile_option
+@_shape_options
+@_runner_options
+@_measure_options
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table",
+              show_default=True, help="What is printed.")  # fmt: skip
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also write the rows to this .csv (with a .json beside it).")  # fmt: skip
+def run(
+    names: tuple[str, ...],
+    n: tuple[int, ...],
+    tiles: tuple[int, ...] | None,
+    m: int | None,
+    k: int | None,
+    runner: str,
+    device: int,
+    form: str,
+    out: Path | None,
+    verbose: bool,
+    **measure: Any,
+) -> int:
+    """Verify and time kernels, and print a row for each."""
+    from mmbench import axes, csvfile, kernels, sidecar
+
+    bench = _open_bench(runner, device, measure)
+    specs = kernels.select(names)
+    points = axes.points(specs, axes.problems(n, m, k), tiles)
+    with _Output(out, bench, specs, append=False) as output:
+        measured = list(output.keep(_measure(bench, [[point] for point in points], verbose)))
+    if form == "csv":
+        lines = [csvfile.header_line(), *(csvfile.row_line(each.row) for each in measured)]
+        click.echo("".join(lines), nl=False)
+    elif form == "json":
+        import json
+
+        environment = sidecar.environment(bench.runner.device, specs)
+        value = sidecar.as_json(measured, environment)
+        click.echo(json.dumps(value, indent=1, allow_nan=False))
+    else:
+        _print_results([each.row for each in measured], bench)
+    return _exit_code(each.row for each in measured)
+
+
+@cli.command()
+@click.argument("names", metavar="[KERNEL]...", nargs=-1)
+@click.option("-n", "--n", "n", type=Axis(),
+              help="Values of N.  [default: 256:8192:*2 on a GPU, 128:1024:*2 on the host]"
+              )  # fmt: skip
+@_tile_option
+@_shape_options
+@_runner_options
+@_measure_options
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="The CSV.  [default: results/<UTC>-<device>.csv]")  # fmt: skip
+@click.option("--resume", type=click.Path(dir_okay=False, exists=True, path_type=Path),
+              help="Go on with this CSV: measure what it lacks and add to it.")  # fmt: skip
+def sweep(
+    names: tuple[str, ...],
+    n: tuple[int, ...] | None,
+    tiles: tuple[int, ...] | None,
+    m: int | None,
+    k: int | None,
+    runner: str,
+    device: int,
+    out: Path | None,
+    resume: Path | None,
+    verbose: bool,
+    **measure: Any,
+) -> int:
+    """Sweep N and TILE_SIZE into a CSV, a row on the disk as soon as it is measured.
+
+    Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
+    .cu file; without one the default kernels are swept.
+    """
+    from mmbench import axes, best, csvfile, kernels, table
+
+    if out and resume:
+        raise click.UsageError("--resume already names the file; leave --out away")
+    bench = _open_bench(runner, device, measure)
+    specs = kernels.select(names)
+    n = n or axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
+    points = axes.points(specs, axes.problems(n, m, k), tiles)
+    path = resume or out or _default_csv(bench)
+    rows = csvfile.read_rows(resume) if resume else []
+    left = bench.remaining(points, rows)
+    if resume:
+        _say(f"{len(points) - len(left)} of {len(points)} points are in {resume} already")
+    taken = 0
+    with _Output(path, bench, specs, append=resume is not None) as output:
+        try:
+            for each in output.keep(_measure(bench, [[point] for point in left], verbose)):
+                rows.append(each.row)
+                taken += 1
+        except KeyboardInterrupt:
+            _say(
+                f"interrupted: {taken} of {len(left)} points were measured and are in {path}; "
+                f"go on with: mmbench {_resume_command(path)}"
+            )
+            return EXIT_INTERRUPTED
+    _print_results(rows, bench)
+    if found := best.best_tiles(rows):
+        _console().print()
+        _console().print(table.best_tiles(found))
+    _say(f"wrote {path} and {path.with_suffix('.json').name}")
+    return _exit_code(rows)
+
+
+@cli.command()
+@click.argument("names", metavar="KERNEL KERNEL... | OLD.csv NEW.csv", nargs=-1)
+@click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
+              help="Values of N.")  # fmt: skip
+@_tile_option
+@_shape_options
+@_runner_options
+@_measure_options
+def compare(
+    names: tuple[str, ...],
+    n: tuple[int, ...],
+    tiles: tuple[int, ...] | None,
+    m: int | None,
+    k: int | None,
+    runner: str,
+    device: int,
+    verbose: bool,
+    **measure: Any,
+) -> int:
+    """Compare kernels, measured in turns in one run, or two CSV files.
+
+    The first kernel is the baseline. A speed-up is the ratio of the median times; its
+    95 % interval comes from a bootstrap over the rounds.
+    """
+    if len(names) < 2:
+        raise click.UsageError("name at least two kernels, or two CSV files")
+    files = [name for name in names if name.endswith(".csv")]
+    if files:
+        if len(files) != len(names) or len(names) != 2:
+            raise click.UsageError("compare either kernels or exactly two CSV files")
+        return _compare_files(Path(names[0]), Path(names[1]))
+    return _compare_kernels(names, (n, m, k), tiles, _open_bench(runner, device, measure), verbose)
+
+
+def _compare_files(old: Path, new: Path) -> int:
+    from mmbench import compare as comparing
+    from mmbench import table
+
+    found = comparing.compare_files(old, new)
+    _console().print(table.file_comparison(found, (old.name, new.name)))
+    return _exit_code(each.other for each in found.comparisons)
+
+
+def _compare_kernels(
+    names: Sequence[str],
+    shape: tuple[Sequence[int], int | None, int | None],
+    tiles: Sequence[int] | None,
+    bench: Bench,
+    verbose: bool,
+) -> int:
+    from mmbench import axes, kernels, table
+    from mmbench import compare as comparing
+
+    specs = kernels.select(names)
+    if len(specs) < 2:
+        raise click.UsageError("name two different kernels")
+    groups = comparing.group_points(axes.points(specs, axes.problems(*shape), tiles))
+    rows: list[Row] = []
+    found: list[comparing.Comparison] = []
+    for measured in _measure_groups(bench, groups, verbose):
+        rows += [each.row for each in measured]
+        found += comparing.compare_measured(measured)
+    _print_results(rows, bench)
+    _console().print()
+    _console().print(table.comparisons(found))
+    return _exit_code(rows)
+
+
+@cli.command(name="list")
+def list_kernels() -> None:
+    """List the built-in kernels, each below the one it improves on."""
+    from mmbench import catalogue_view, kernels
+
+    _console().print(catalogue_view.kernel_list(kernels.ladder()))
+
+
+@cli.command()
+@click.argument("name", metavar="KERNEL")
+def show(name: str) -> None:
+    """Show a kernel: its header in words and its source."""
+    from mmbench import catalogue_view, kernels
+
+    _console().print(catalogue_view.kernel_page(kernels.get(name)))
+
+
+@cli.command()
+def devices() -> None:
+    """List what kernels can run on."""
+    from mmbench import catalogue_view
+    from mmbench.errors import RunnerUnavailableError
+    from mmbench.runners import open_runner
+
+    found, reasons, index = [], [], 0
+    while True:
+        try:
+            found.append(open_runner("cuda", index)[0].device)
+            index += 1
+        except RunnerUnavailableError as error:
+            if index == 0:
+                reasons.append(f"no CUDA device: {error.message}")
+            break
+    try:
+        found.append(open_runner("cpu")[0].device)
+    except RunnerUnavailableError as error:
+        reasons.append(f"no cpu runner: {error.message}")
+    for device in found:
+        _console().print(catalogue_view.device_page(device))
+        _console().print()
+    for reason in reasons:
+        _say(reason)
+
+
+@cli.command()
+def doctor() -> int:
+    """Check what is installed for each runner, and say how to mend what is missing.
+
+    Exits 0 if at least one runner works.
+    """
+    from mmbench import catalogue_view
+    from mmbench import doctor as examining
+
+    checks = examining.examine()
+    _console().print(catalogue_view.checks(checks))
+    works = [name for name in ("cuda", "cpu") if examining.usable(checks, name)]
+    _console().print(f"\nrunners that work here: {', '.join(works) or 'none'}")
+    return EXIT_OK if works else EXIT_USAGE
+
+
+def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
+    """Open the runner and check what the options ask of it."""
+    from mmbench.bench import Bench, Settings
+    from mmbench.measure import StopRule
+    from mmbench.runners import open_runner
+
+    opened, reason = open_runner(runner, device)
+    if reason:
+        _say(f"{reason.partition(';')[0]}; using the cpu runner: host times, not a GPU's")
+    cache = measure["cache"] or opened.modes[0]
+    if cache not in opened.modes:
+        raise click.UsageError(
+            f"--cache {cache} is not for the {opened.device.runner} runner; "
+            f"it measures {' and '.join(opened.modes)}"
+        )
+    rule = StopRule(samples=measure["samples"], min_time=measure["min_time"])
+    settings = Settings(rule, cache, measure["seed"], measure["timeout"])
+    return Bench(opened, settings)
+
+
+def _measure(bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool) -> Iterator[Measured]:
+    for group in _measure_groups(bench, groups, verbose):
+        yield from group
+
+
+def _measure_groups(
+    bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool
+) -> Iterator[list[Measured]]:
+    """Measure with a progress bar on stderr; with -v also what a compiler said."""
+    from mmbench.progress import ProgressView
+
+    with ProgressView(_console(stderr=True), groups) as view:
+        for group in bench.run_groups(groups, view.update):
+            view.advance()
+            for each in group:
+                if verbose and each.details:
+                    _say(each.details)
+            yield group
+
+
+class _Output:
+    """The CSV and JSON files of a command, or nothing where none was asked for."""
+
+    def __init__(
+        self, path: Path | None, bench: Bench, specs: Sequence[KernelSpec], append: bool
+    ) -> None:
+        from mmbench import csvfile, sidecar
+
+        self._csv: csvfile.CsvWriter | None = None
+        if path is None:
+            return
+        if path.suffix != ".csv":
+            raise UsageError(f"{path}: results are written as .csv; name a file that ends so")
+        self._csv = csvfile.CsvWriter(path, append)
+        surroundings = sidecar.environment(bench.runner.device, specs)
+        self._sidecar = sidecar.Sidecar(path, surroundings, append)
+
+    def keep(self, measured: Iterable[Measured]) -> Iterator[Measured]:
+        """Write each as it comes, and pass it on."""
+        for each in measured:
+            if self._csv is not None:
+                self._csv.write(each.row)
+                self._sidecar.write(each)
+            yield each
+
+    def __enter__(self) -> _Output:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._csv is not None:
+            self._csv.__exit__()
+
+
+def _default_csv(bench: Bench) -> Path:
+    import datetime
+    import re
+
+    now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    device = re.sub(r"[^a-z0-9]+", "-", bench.runner.device.name.lower()).strip("-")
+    return Path("results") / f"{now}-{device}.csv"
+
+
+def _resume_command(path: Path) -> str:
+    """This command again, resuming: what Ctrl-C tells people to type."""
+    import shlex
+
+    words = iter(sys.argv[1:])
+    kept: list[str] = []
+    for word in words:
+        if word in ("--out", "--resume"):
+            next(words, None)
+        elif not word.startswith(("--out=", "--resume=")):
+            kept.append(word)
+    return shlex.join([*kept, "--resume", str(path)])
+
+
+def _print_results(rows: Sequence[Row], bench: Bench) -> None:
+    from mmbench import table
+
+    console = _console()
+    device = bench.runner.device
+    console.print(table.results(rows, device, bench.runner.times, console.width))
+
+
+def _exit_code(rows: Iterable[Row]) -> int:
+    fine = all(row.status in ("ok", "skipped") for row in rows)
+    return EXIT_OK if fine else EXIT_FAILED
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def _say(text: RenderableType) -> None:
+    """A remark on stderr: stdout is for results."""
+    click.echo(f"mmbench: {text}", err=True)

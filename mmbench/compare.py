@@ -1,0 +1,172 @@
+"""Is one faster than the other? Ratios with intervals, and the reason in a line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mmbench.bench import Measured
+from mmbench.csvfile import read_rows
+from mmbench.errors import UsageError
+from mmbench.results import Row
+from mmbench.spec import Point
+
+_RESAMPLES = 2000
+_FEWEST = 6  # rounds for an interval
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of the baseline over time of the other: above 1 the other is faster."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """faster, slower or same, as far as the interval tells; unclear without one."""
+        if self.low is None or self.high is None:
+            return "unclear"
+        if self.low > 1:
+            return "faster"
+        return "slower" if self.high < 1 else "same"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two rows of the same problem; ratio is None unless both are ok."""
+
+    baseline: Row
+    other: Row
+    ratio: Ratio | None
+    reason: str
+
+
+def group_points(points: Sequence[Point]) -> list[list[Point]]:
+    """Points to be measured interleaved: same problem, same tile where they have one.
+
+    A kernel without TILE_SIZE joins every tile's group.
+    """
+    groups: list[list[Point]] = []
+    for problem in dict.fromkeys(point.problem for point in points):
+        mine = [point for point in points if point.problem == problem]
+        tiles: list[int | None] = [*dict.fromkeys(p.tile for p in mine if p.tile is not None)]
+        groups += [[p for p in mine if p.tile in (tile, None)] for tile in tiles or [None]]
+    return groups
+
+
+def compare_measured(group: Sequence[Measured]) -> list[Comparison]:
+    """The first of an interleaved group against each of the others."""
+    first, *others = group
+    return [
+        Comparison(
+            first.row,
+            other.row,
+            ratio_of_rounds(first.samples, other.samples, first.row.seed or 0),
+            reason(first.row, other.row),
+        )
+        for other in others
+    ]
+
+
+def ratio_of_rounds(
+    baseline: Sequence[float], other: Sequence[float], seed: int = 0
+) -> Ratio | None:
+    """Ratio of the medians, with a 95 % interval from a bootstrap over rounds.
+
+    The samples of a round were taken side by side, so they are drawn together (a paired
+    percentile bootstrap: Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
+    """
+    rounds = min(len(baseline), len(other))
+    if rounds == 0:
+        return None
+    pairs = np.array([baseline[:rounds], other[:rounds]])
+    medians = np.median(pairs, axis=1)
+    value = float(medians[0] / medians[1])
+    if rounds < _FEWEST:
+        return Ratio(value)
+    drawn = np.random.default_rng(seed).integers(0, rounds, (_RESAMPLES, rounds))
+    resampled = np.median(pairs[:, drawn], axis=2)
+    low, high = np.quantile(resampled[0] / resampled[1], [0.025, 0.975])
+    return Ratio(value, float(low), float(high))
+
+
+def reason(baseline: Row, other: Row) -> str:
+    """What differs between two kernels at a problem, in a line; from model and compiler."""
+    parts = []
+    if baseline.requested_bytes and other.requested_bytes:
+        share = baseline.requested_bytes / other.requested_bytes
+        if abs(share - 1) < 0.005:
+            parts.append(f"both request {other.requested_bytes / 1e9:.3g} GB")
+        else:
+            parts.append(
+                f"{other.kernel} requests {_fraction(share)} the bytes "
+                f"({other.requested_bytes / 1e9:.3g} GB, {baseline.kernel} "
+                f"{baseline.requested_bytes / 1e9:.3g} GB)"
+            )
+    for label, name, unit in (
+        ("registers", "registers", ""),
+        ("occupancy", "occupancy_percent", " %"),
+        ("shared memory", "shared_bytes", " B"),
+    ):
+        before, after = getattr(baseline, name), getattr(other, name)
+        if before is not None and after is not None:
+            parts.append(f"{label} {after:.3g}{unit} ({before:.3g}{unit})")
+    return "; ".join(parts)
+
+
+def _fraction(share: float) -> str:
+    """How many times fewer or more: 1/32 of, or 1.5 times."""
+    return f"1/{share:.3g} of" if share > 1 else f"{1 / share:.3g} times"
+
+
+@dataclass(frozen=True)
+class FileComparison:
+    """Two files of results, matched by point."""
+
+    comparisons: tuple[Comparison, ...]
+    geometric_mean: float | None
+    only_old: tuple[Row, ...]
+    only_new: tuple[Row, ...]
+    devices: tuple[str, str]
+
+
+def compare_files(old: Path, new: Path) -> FileComparison:
+    """Match the rows of two files by kernel, dtype, M, N, K and parameters."""
+    before = {row.point_key: row for row in read_rows(old)}
+    after = {row.point_key: row for row in read_rows(new)}
+    shared = [key for key in before if key in after]
+    if not shared:
+        raise UsageError(f"{old} and {new} have no point in common; nothing to compare")
+    comparisons = tuple(_compare_rows(before[key], after[key]) for key in shared)
+    logs = [math.log(each.ratio.value) for each in comparisons if each.ratio]
+    return FileComparison(
+        comparisons=comparisons,
+        geometric_mean=math.exp(sum(logs) / len(logs)) if logs else None,
+        only_old=tuple(row for key, row in before.items() if key not in after),
+        only_new=tuple(row for key, row in after.items() if key not in before),
+        devices=(_devices(before.values()), _devices(after.values())),
+    )
+
+
+def _devices(rows: object) -> str:
+    return ", ".join(sorted({row.device for row in rows}))  # type: ignore[attr-defined]
+
+
+def _compare_rows(old: Row, new: Row) -> Comparison:
+    """Ratio of two medians measured apart; its interval is that of the extreme quotients."""
+    if old.status != "ok" or new.status != "ok":
+        return Comparison(old, new, None, new.reason or old.reason or "")
+    assert old.time_ms_median is not None
+    assert new.time_ms_median is not None
+    value = old.time_ms_median / new.time_ms_median
+    if None in (old.time_ms_low, old.time_ms_high, new.time_ms_low, new.time_ms_high):
+        return Comparison(old, new, Ratio(value), "")
+    low = (old.time_ms_low or 0.0) / (new.time_ms_high or math.inf)
+    high = (old.time_ms_high or 0.0) / (new.time_ms_low or math.inf)
+    return Comparison(old, new, Ratio(value, low, high), "")

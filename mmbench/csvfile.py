@@ -1,0 +1,119 @@
+"""Rows to a CSV file, one row on the disk at a time, and back.
+
+The bytes are the same under every locale: a point, a comma, full precision, "\\n". What is
+unknown is an empty cell, never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import types
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from mmbench.errors import UsageError
+from mmbench.results import COLUMNS, Row
+
+_NAMES = [column.name for column in COLUMNS]
+
+
+def _line(cells: Iterable[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow("" if c is None else c for c in cells)
+    return text.getvalue()
+
+
+def header_line() -> str:
+    """The first line of every file, with its line end."""
+    return _line(_NAMES)
+
+
+def row_line(row: Row) -> str:
+    """A row as one line of CSV, with its line end."""
+    return _line(getattr(row, name) for name in _NAMES)
+
+
+class CsvWriter:
+    """A file that is valid at any moment: each row is flushed and synced as it is written."""
+
+    def __init__(self, path: Path, append: bool = False) -> None:
+        """Open before anything is measured, so that an unwritable file costs no work."""
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("r+b" if append else "wb")
+            if append:
+                self._drop_torn_line()
+            else:
+                self._write(header_line())
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}; choose another file"
+            ) from None
+
+    def _drop_torn_line(self) -> None:
+        """Cut what a machine that stopped while writing left of its last line."""
+        data = self._file.read()
+        self._file.truncate(data.rfind(b"\n") + 1)
+        self._file.seek(0, os.SEEK_END)
+
+    def write(self, row: Row) -> None:
+        self._write(row_line(row))
+
+    def _write(self, text: str) -> None:
+        self._file.write(text.encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _converters() -> dict[str, type]:
+    """Type of each cell, from the types of Row."""
+    kinds = {}
+    for name, hint in typing.get_type_hints(Row).items():
+        options = hint.__args__ if isinstance(hint, types.UnionType) else (hint,)
+        kinds[name] = next(option for option in options if option is not types.NoneType)
+    return kinds
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Read a file of results; where a point was measured again the last row counts."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a CSV of mmbench: it is no text") from None
+    whole = text[: text.rfind("\n") + 1]
+    lines = csv.reader(io.StringIO(whole, newline=""))
+    names = next(lines, [])
+    if "status" not in names or set(names) - set(_NAMES):
+        raise UsageError(f"{path} is not a CSV of mmbench: its first line names other columns")
+    kinds = _converters()
+    rows: dict[tuple[object, ...], Row] = {}
+    for number, cells in enumerate(lines, start=2):
+        try:
+            if len(cells) != len(names):
+                raise ValueError(f"{len(cells)} cells instead of {len(names)}")
+            values: dict[str, Any] = {
+                name: kinds[name](cell) if cell != "" or _is_required_text(name) else None
+                for name, cell in zip(names, cells, strict=True)
+            }
+            row = Row(**values)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{path}:{number}: not a row of mmbench ({error})") from None
+        rows[row.key] = row
+    return list(rows.values())
+
+
+def _is_required_text(name: str) -> bool:
+    return name == "params"  # a kernel without parameters has an empty text there

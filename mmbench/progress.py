@@ -1,0 +1,80 @@
+"""A progress bar with the time left, for a sequence of points of very different sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from mmbench.metrics import flop
+from mmbench.spec import Point
+
+_CONSTANT_COST = 2e8  # of a point, in FLOP: what checking costs however small the product
+_CHECKED_LAUNCHES = 2
+
+
+class ProgressView:
+    """Shown on a terminal alone. A point weighs as much as its floating-point operations."""
+
+    def __init__(self, console: Console, groups: Sequence[Sequence[Point]]) -> None:
+        self._weights = [
+            sum(flop(point.problem) + _CONSTANT_COST for point in group) for group in groups
+        ]
+        self._done = 0
+        self._launches = 0
+        self._last: tuple[str, float] = ("", 0.0)
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            speed_estimate_period=3600,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("starting", total=sum(self._weights) or 1)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def update(self, phase: str, share: float | None) -> None:
+        """Say what is going on; ``share`` is how much of a launch is done, where known."""
+        text, before = self._last
+        if phase != text and before > 0:
+            self._launches += 1
+        self._last = (phase, share or 0.0)
+        launches = min(self._launches + (share or 0.0), _CHECKED_LAUNCHES) / _CHECKED_LAUNCHES
+        weight = self._weights[self._done] if self._done < len(self._weights) else 0.0
+        completed = sum(self._weights[: self._done]) + weight * launches
+        self._progress.update(self._task, description=phase, completed=completed)
+
+    def advance(self) -> None:
+        """A group of points is done."""
+        self._done += 1
+        self._launches = 0
+        self._last = ("", 0.0)
+        self._progress.update(self._task, completed=sum(self._weights[: self._done]))

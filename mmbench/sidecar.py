@@ -1,0 +1,82 @@
+"""The JSON file beside a CSV: the environment, the kernels' hashes, and every sample.
+
+It is replaced as a whole after each row, so a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mmbench import __version__
+from mmbench.bench import Measured
+from mmbench.cache import source_hash
+from mmbench.errors import UsageError
+from mmbench.runners import Device
+from mmbench.spec import KernelSpec
+
+
+def environment(device: Device, specs: Sequence[KernelSpec]) -> dict[str, Any]:
+    """What a result depends on besides the point: versions, the device, the sources."""
+    import numpy as np
+
+    return {
+        "mmbench": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "device": dataclasses.asdict(device),
+        "kernels": {
+            spec.name: {"file": spec.path.name, "sha256": source_hash(spec.source)}
+            for spec in specs
+        },
+    }
+
+
+def as_json(measured: Sequence[Measured], surroundings: dict[str, Any]) -> dict[str, Any]:
+    """Environment and results as one value for json.dumps; unknown cells are null."""
+    return {**surroundings, "results": [_result(each) for each in measured]}
+
+
+def _result(measured: Measured) -> dict[str, Any]:
+    cells = dataclasses.asdict(measured.row)
+    return {**cells, "samples_ms": [seconds * 1e3 for seconds in measured.samples]}
+
+
+class Sidecar:
+    """One JSON file; each session that adds to its CSV is one of its ``runs``."""
+
+    def __init__(self, csv_path: Path, surroundings: dict[str, Any], append: bool) -> None:
+        self.path = csv_path.with_suffix(".json")
+        self._runs: list[dict[str, Any]] = []
+        if append and self.path.exists():
+            try:
+                self._runs = json.loads(self.path.read_text(encoding="utf-8"))["runs"]
+            except (OSError, ValueError, KeyError, TypeError):
+                raise UsageError(
+                    f"{self.path} is not the JSON of {csv_path.name}; move it away to go on"
+                ) from None
+        self._run: dict[str, Any] = {"command": sys.argv[1:], **surroundings, "results": []}
+        self._runs.append(self._run)
+        self._write()
+
+    def write(self, measured: Measured) -> None:
+        self._run["results"].append(_result(measured))
+        self._write()
+
+    def _write(self) -> None:
+        part = self.path.with_suffix(".json.part")
+        try:
+            with part.open("w", encoding="utf-8") as file:
+                json.dump({"runs": self._runs}, file, indent=1, allow_nan=False)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from None

@@ -1,0 +1,250 @@
+"""Rows to what a terminal shows. All formatting of numbers is here; nothing is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mmbench.best import Best
+from mmbench.compare import Comparison, FileComparison
+from mmbench.results import Row
+from mmbench.runners import Device
+
+WIDE = 116  # columns a terminal needs for all cells in one table
+_STATUS_STYLE = {
+    "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A column of the table: its title, its unit below it, and how a row's cell reads."""
+
+    title: str
+    unit: str
+    text: Callable[[Row], str | Text]
+    left: bool = False
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """``digits`` significant digits with thousands commas; empty for None."""
+    if value is None:
+        return ""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits}g}")
+    if abs(rounded) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    return f"{rounded:.{digits}g}" if abs(rounded) < 1e-4 else _plain(rounded, digits)
+
+
+def _plain(value: float, digits: int) -> str:
+    whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
+    leading = 0
+    while 0 < abs(value) < 10 ** -(leading + 1):
+        leading += 1
+    return f"{value:.{max(0, digits - whole + leading)}f}"
+
+
+def duration(milliseconds: float | None) -> str:
+    """A time with the unit that suits its size."""
+    if milliseconds is None:
+        return ""
+    for limit, factor, unit in ((1.0, 1e3, "us"), (1e3, 1.0, "ms")):
+        if milliseconds < limit:
+            return f"{number(milliseconds * factor)} {unit}"
+    return f"{number(milliseconds / 1e3)} s"
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _shape(row: Row) -> str:
+    return str(row.n) if row.square else f"{row.m}x{row.n}x{row.k}"
+
+
+def _status(row: Row) -> Text:
+    return Text(row.status, _STATUS_STYLE[row.status])
+
+
+_IDENTITY = (
+    _Cell("kernel", "", lambda row: row.kernel, left=True),
+    _Cell("N", "or MxNxK", _shape),
+    _Cell("tile", "", lambda row: "" if row.tile_size is None else str(row.tile_size)),
+)
+_SPEED = (
+    _Cell("status", "", _status, left=True),
+    _Cell("time", "median", lambda row: duration(row.time_ms_median)),
+    _Cell("spread", "%", lambda row: _percent(row.spread_percent)),
+    _Cell("speed", "GFLOP/s", lambda row: number(row.gflops, 4)),
+    _Cell("of roof", "%", lambda row: _percent(row.roof_percent)),
+)
+_TRAFFIC = (
+    _Cell("requested", "GB", lambda row: number(_giga(row.requested_bytes))),
+    _Cell("requested", "GB/s", lambda row: number(row.requested_gbs, 4)),
+    _Cell("compulsory", "GB/s", lambda row: number(row.compulsory_gbs, 4)),
+    _Cell("intensity", "FLOP/B", lambda row: number(row.arithmetic_intensity)),
+    _Cell("error", "max", lambda row: "" if row.max_error is None else f"{row.max_error:.1e}"),
+)
+
+
+def _giga(value: int | None) -> float | None:
+    return None if value is None else value / 1e9
+
+
+def results(rows: Sequence[Row], device: Device, times: str, width: int) -> RenderableType:
+    """The table of a run or sweep: one where the terminal is wide enough, else two."""
+    dtypes = sorted({row.dtype for row in rows})
+    title = f"{device.name}, {', '.join(dtypes)}, {_times(rows, times)}"
+    parts: list[RenderableType] = []
+    if width >= WIDE:
+        parts.append(_table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC), title))
+    else:
+        parts.append(_table(rows, (*_IDENTITY, *_SPEED), title))
+        if any(row.status == "ok" for row in rows):
+            right = [row for row in rows if row.status == "ok"]
+            parts.append(_table(right, (*_IDENTITY, *_TRAFFIC), "memory traffic and error"))
+    parts += notes(rows, device)
+    return Group(*parts)
+
+
+def _times(rows: Sequence[Row], times: str) -> str:
+    caches = sorted({row.cache for row in rows if row.cache and row.status == "ok"})
+    kind = f"{times} times"
+    if times == "host":
+        return f"{kind}, not a GPU's"
+    return f"{kind}, {' and '.join(caches)} L2" if caches else kind
+
+
+def _table(rows: Sequence[Row], cells: Sequence[_Cell], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    cells = _known(rows, cells)
+    for cell in cells:
+        header = Text(f"{cell.title}\n{cell.unit}", "bold")
+        if cell.unit:
+            header.stylize("not bold dim", len(cell.title))
+        table.add_column(header, justify="left" if cell.left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell.text(row) for cell in cells))
+    return table
+
+
+def _known(rows: Sequence[Row], cells: Sequence[_Cell]) -> list[_Cell]:
+    """The cells that say something in at least one row."""
+    return [cell for cell in cells if any(str(cell.text(row)) for row in rows)]
+
+
+def notes(rows: Sequence[Row], device: Device) -> list[Text]:
+    """What a reader must know about these rows, a line each: reasons and readings."""
+    lines = []
+    for row in rows:
+        if row.status != "ok":
+            line = Text(f"{row.kernel} {_where(row)}: ")
+            line.append(row.status, _STATUS_STYLE[row.status])
+            lines.append(line.append(f": {row.reason}"))
+    peak = device.dram_peak_gbs
+    if peak and any((row.requested_gbs or 0) > peak for row in rows):
+        lines.append(
+            Text(
+                f"Requested GB/s above the DRAM peak of {peak:,.0f} GB/s is served by caches.",
+                "dim",
+            )
+        )
+    slow = [row for row in rows if row.samples is not None and row.samples < 6]
+    if slow:
+        few = "Fewer than 6 samples: the launches that were checked are the samples, no interval."
+        lines.append(Text(few, "dim"))
+    return lines
+
+
+def _where(row: Row) -> str:
+    shape = f"N={row.n}" if row.square else f"M={row.m} N={row.n} K={row.k}"
+    return shape if row.tile_size is None else f"{shape} tile={row.tile_size}"
+
+
+def best_tiles(found: Sequence[Best]) -> Table:
+    """The best tile of each kernel and problem; several where they cannot be told apart."""
+    table = Table(
+        title="best tile", title_justify="left", title_style="bold", box=None, pad_edge=False
+    )
+    for name, justify in (("N", "right"), ("kernel", "left"), ("tile", "right"), ("", "left")):
+        table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("GFLOP/s", justify="right", no_wrap=True)
+    for best in found:
+        table.add_row(
+            _shape(best.row),
+            best.row.kernel,
+            " = ".join(map(str, best.tiles)),
+            "tie" if best.ties else "",
+            number(best.row.gflops, 4),
+        )
+    return table
+
+
+def comparisons(found: Sequence[Comparison]) -> RenderableType:
+    """Speed-ups of kernels measured interleaved, each with its interval and reason."""
+    return Group(*(line for each in found for line in _comparison(each)))
+
+
+def _comparison(each: Comparison) -> list[Text]:
+    base, other = each.baseline, each.other
+    line = Text(f"{_where(other)}: ", "bold")
+    if each.ratio is None:
+        line.append("no comparison, since not both are ok", "not bold yellow")
+        return [line]
+    line.append(f"{other.kernel} is {_times_as_fast(each.ratio.value)} {base.kernel}", "not bold")
+    line.append(f" ({_interval(each)})", "not bold dim")
+    return [line, Text(f"  {each.reason}", "dim")] if each.reason else [line]
+
+
+def _times_as_fast(ratio: float) -> str:
+    return f"{ratio:.2f} times as fast as" if ratio < 100 else f"{ratio:,.0f} times as fast as"
+
+
+def _interval(each: Comparison) -> str:
+    ratio = each.ratio
+    assert ratio is not None
+    if ratio.low is None or ratio.high is None:
+        return "too few samples for an interval"
+    return f"95 % interval {ratio.low:.3f} to {ratio.high:.3f}: {ratio.verdict}"
+
+
+def file_comparison(found: FileComparison, names: tuple[str, str]) -> RenderableType:
+    """Old against new, a line for each point, and the geometric mean."""
+    table = Table(
+        title=f"{names[0]} -> {names[1]}", title_justify="left", title_style="bold",
+        box=None, pad_edge=False,
+    )  # fmt: skip
+    for name in ("kernel", "N", "tile", "old", "new", "new/old speed", "verdict"):
+        left = name in ("kernel", "verdict")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    for each in found.comparisons:
+        old, new = each.baseline, each.other
+        verdict = each.ratio.verdict if each.ratio else f"{old.status} -> {new.status}"
+        table.add_row(
+            new.kernel,
+            _shape(new),
+            "" if new.tile_size is None else str(new.tile_size),
+            duration(old.time_ms_median),
+            duration(new.time_ms_median),
+            f"{each.ratio.value:.3f}" if each.ratio else "",
+            verdict,
+        )
+    parts: list[RenderableType] = [table]
+    if found.geometric_mean is not None:
+        parts.append(Text(f"geometric mean of new/old speed: {found.geometric_mean:.3f}", "bold"))
+    for label, rows in (
+        ("only in the old file", found.only_old),
+        ("only in the new file", found.only_new),
+    ):
+        if rows:
+            parts.append(Text(f"{len(rows)} points {label}", "yellow"))
+    if found.devices[0] != found.devices[1]:
+        text = f"The devices differ: {found.devices[0]} and {found.devices[1]}."
+        parts.append(Text(text, "yellow"))
+    return Group(*parts)
