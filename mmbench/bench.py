@@ -110,7 +110,14 @@ class Bench:
         try:
             return supervisor.run(task, self._timeout(point), show)
         except MmbenchError as error:
-            return [Outcome(error=error) for _ in entries]
+            if len(entries) == 1:
+                return [Outcome(error=error)]
+        # One of them has taken the worker with it. Apart, each answers for itself.
+        return [
+            outcome
+            for entry in entries
+            for outcome in self._outcomes([entry], supervisor, progress)
+        ]
 
     def _timeout(self, point: Point) -> float:
         if self.settings.timeout is not None:
@@ -189,7 +196,9 @@ class Bench:
             "requested_gbs": metrics.giga_per_second(requested, seconds),
             "compulsory_bytes": compulsory,
             "compulsory_gbs": metrics.giga_per_second(compulsory, seconds),
-            "arithmetic_intensity": metrics.arithmetic_intensity(flop, requested),
+            "arithmetic_intensity": (
+                metrics.arithmetic_intensity(flop, requested) if requested else None
+            ),
         }
         if telemetry is not None:
             cells |= {

@@ -116,7 +116,7 @@ def reason(baseline: Row, other: Row) -> str:
     ):
         before, after = getattr(baseline, name), getattr(other, name)
         if before is not None and after is not None:
-            parts.append(f"{label} {after:.3g}{unit} ({before:.3g}{unit})")
+            parts.append(f"{label} {after:,.0f}{unit} ({before:,.0f}{unit})")
     return "; ".join(parts)
 
 

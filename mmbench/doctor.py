@@ -76,7 +76,7 @@ def _cuda_checks() -> Iterator[Check]:
         headers or "cuda.h not found beside nvcc; PyCUDA cannot be built without it",
         "install the CUDA toolkit, or set CUDA_ROOT to the folder that has include/cuda.h",
     )  # fmt: skip
-    yield _package("pycuda", "cuda", 'CUDA_ROOT=<toolkit> pip install "mmbench[cuda]"')
+    yield _package("pycuda", "cuda", 'PATH=<toolkit>/bin:$PATH pip install "mmbench[cuda]"')
     yield _package("nvidia-ml-py", "telemetry", "pip install nvidia-ml-py (clocks and power)")
 
 

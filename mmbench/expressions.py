@@ -44,7 +44,10 @@ class Expression:
     text: str
 
     def __post_init__(self) -> None:
-        _evaluate(self._tree(), None)
+        try:
+            _evaluate(self._tree(), None)
+        except RecursionError:
+            raise ExpressionError("the expression is nested too deeply") from None
 
     @property
     def names(self) -> frozenset[str]:
@@ -68,7 +71,7 @@ class Expression:
     def _tree(self) -> ast.expr:
         try:
             return ast.parse(self.text, mode="eval").body
-        except SyntaxError:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ExpressionError(f'"{self.text}" is not an arithmetic expression') from None
 
 
@@ -102,8 +105,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, int] | None) -> int:
 
 
 def _apply(op: ast.AST, left: int, right: int, names: Mapping[str, int] | None) -> int:
-    if names is None:
-        return 1
     if isinstance(op, ast.Pow) and not 0 <= right <= 64:
         raise ExpressionError(f"exponent {right} is outside 0..64")
+    if names is None:
+        return 1
     return _OPERATORS[type(op)](left, right)

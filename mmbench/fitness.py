@@ -34,6 +34,7 @@ def _reasons(point: Point, device: Device) -> Iterator[str]:
                 yield f"{reason} ({condition})"
         shared = spec.static_shared.value(names) if spec.static_shared else 0
         yield from _launch_reasons(point.launch(), shared, device)
+        point.traffic()
     except ExpressionError as error:
         yield f"the header's {error}"
     yield from _memory_reasons(point, device)

@@ -42,7 +42,7 @@ def read_source(path: Path) -> str:
     except OSError as error:
         raise HeaderError(f"{path} cannot be read: {error.strerror}") from None
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise HeaderError(
@@ -69,7 +69,7 @@ class _Header:
             self.data: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             where = re.search(r"at line (\d+)", str(error))
-            offset = int(where.group(1)) - 1 if where else 0
+            offset = int(where.group(1)) - 1 if where else len(self.lines) - 1
             reason = re.sub(r" \(at .*\)$", "", str(error))
             self._fail(f"the header is not TOML: {reason}", offset=offset)
 
@@ -92,11 +92,19 @@ class _Header:
             f'{self.path}:{start + 1}: the header block has no end; close it with "// ///"'
         )
 
-    def _fail(self, message: str, key: str = "", offset: int | None = None) -> NoReturn:
+    def _fail(
+        self, message: str, key: str = "", offset: int | None = None, table: str = ""
+    ) -> NoReturn:
+        """Raise at a line: that of ``offset``, else that of a key, looked for in its table."""
         if offset is None:
-            pattern = re.compile(rf'^\s*\[?"?{re.escape(key)}\b')
-            offset = next((i for i, line in enumerate(self.lines) if pattern.match(line)), 0)
+            first = self._find(rf"\s*\[{table}\]", 0, 0) if table else 0
+            offset = self._find(rf'\s*\[?"?{re.escape(key)}(?!\w)', first, first)
         raise HeaderError(f"{self.path}:{self.first_line + offset}: {message}")
+
+    def _find(self, pattern: str, first: int, default: int) -> int:
+        """Index of the first line from ``first`` on that begins with the pattern."""
+        matches = (i for i in range(first, len(self.lines)) if re.match(pattern, self.lines[i]))
+        return next(matches, default)
 
     def spec(self) -> KernelSpec:
         self._check_keys()
@@ -111,7 +119,7 @@ class _Header:
             dtype=self._choice("dtype", "float32", ELEMENT_BYTES),
             arguments=self._arguments(),
             runners=self._runners(),
-            default=bool(self.data.get("default", False)),
+            default=self._default(),
             params=self._params(),
             block=self._axes("block"),
             grid=self._axes("grid"),
@@ -132,7 +140,8 @@ class _Header:
                 self._fail(f"[{table}] must be a table", table)
             for key in values.keys() - known:
                 where = f" in [{table}]" if table else ""
-                self._fail(f'unknown key "{key}"{where}; known: {", ".join(sorted(known))}', key)
+                message = f'unknown key "{key}"{where}; known: {", ".join(sorted(known))}'
+                self._fail(message, key, table=table)
 
     def _text(self, key: str, required: bool = True) -> str:
         value = self.data.get(key, "")
@@ -142,9 +151,15 @@ class _Header:
 
     def _choice(self, key: str, default: str, known: Mapping[str, object]) -> str:
         value = self.data.get(key, default)
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             self._fail(f'"{key}" must be one of {", ".join(known)}, not {value!r}', key)
         return str(value)
+
+    def _default(self) -> bool:
+        value = self.data.get("default", False)
+        if not isinstance(value, bool):
+            self._fail('"default" must be true or false', "default")
+        return value
 
     def _entry(self, name: str) -> str:
         entry = self.data.get("entry", f"matmul_{name}")
@@ -174,7 +189,8 @@ class _Header:
 
     def _runners(self) -> tuple[str, ...]:
         runners = self.data.get("runners", ["cuda", "cpu"])
-        if not isinstance(runners, list) or not runners or set(runners) - {"cuda", "cpu"}:
+        known = isinstance(runners, list) and all(r in ("cuda", "cpu") for r in runners)
+        if not known or not runners:
             self._fail('"runners" must be a list of "cuda" and "cpu"', "runners")
         return tuple(runners)
 
@@ -211,7 +227,8 @@ class _Header:
     def _axes(self, key: str) -> tuple[Expression, ...]:
         axes = self.data.get("launch", {}).get(key)
         if not isinstance(axes, list) or not 1 <= len(axes) <= 3:
-            self._fail(f'[launch] needs "{key}", a list of one to three expressions', "launch")
+            place = "launch" if axes is None else key
+            self._fail(f'[launch] needs "{key}", a list of one to three expressions', place)
         return tuple(self._expression(axis, key) for axis in axes)
 
     def _compute_capability(self) -> tuple[int, int]:
@@ -237,6 +254,7 @@ class _Header:
         expressions += [condition for condition, _ in spec.requires]
         for expression in expressions:
             for name in sorted(expression.names - known):
-                offset = next((i for i, t in enumerate(self.lines) if expression.text in t), 0)
-                self._fail(f'"{expression}": {name} is neither M, N, K nor in [params]',
-                           offset=offset)  # fmt: skip
+                quoted = f'"{expression.text}"'
+                offset = next((i for i, line in enumerate(self.lines) if quoted in line), 0)
+                message = f"{quoted}: {name} is neither M, N, K nor in [params]"
+                self._fail(message, offset=offset)

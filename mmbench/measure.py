@@ -86,7 +86,7 @@ def _lower_rank(n: int) -> int | None:
     total, rank = 0, None
     limit = 0.025 * 2.0**n if n < 1000 else None
     if limit is None:
-        return int(n / 2 - 1.96 * math.sqrt(n) / 2)
+        return int(n / 2 - 0.5 - 1.96 * math.sqrt(n) / 2)
     for r in range(n // 2):
         total += math.comb(n, r)
         if total > limit:
@@ -123,7 +123,7 @@ def _warm_up(sample: Sample, rule: StopRule, clock: Clock) -> None:
     begin, last = clock(), math.inf
     while clock() - begin < rule.warm_up:
         now = sample()
-        if clock() - begin >= rule.warm_up / 2 and abs(now - last) <= _STEADY * last:
+        if clock() - begin >= rule.warm_up / 2 and abs(now - last) <= _STEADY * now:
             return
         last = now
 

@@ -73,7 +73,9 @@ class MultiprocessorLimits:
 
 # Registers are handed out to a warp in units of 256 (CUDA Occupancy Calculator, all of
 # compute capability 5.0 and later), and shared memory in units of 128 bytes from 8.0 on.
+# Each of an SM's four partitions has its own share of the registers (cuda_occupancy.h).
 _REGISTER_UNIT = 256
+_PARTITIONS = 4
 _SHARED_UNIT = 128
 
 
@@ -90,7 +92,8 @@ def occupancy(
     shared = -(-shared // _SHARED_UNIT) * _SHARED_UNIT
     most = [limits.blocks, limits.threads // (warps * limits.warp)]
     if registers_warp:
-        most.append(limits.registers // registers_warp // warps)
+        partition = limits.registers // _PARTITIONS // registers_warp
+        most.append(partition * _PARTITIONS // warps)
     if shared:
         most.append(limits.shared_bytes // shared)
     return max(0, min(most)) * warps * limits.warp / limits.threads

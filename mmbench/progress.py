@@ -31,9 +31,10 @@ class ProgressView:
         self._weights = [
             sum(flop(point.problem) + _CONSTANT_COST for point in group) for group in groups
         ]
+        self._checked = [_CHECKED_LAUNCHES * len(group) for group in groups]
         self._done = 0
         self._launches = 0
-        self._last: tuple[str, float] = ("", 0.0)
+        self._phase = ""
         self._progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -63,18 +64,19 @@ class ProgressView:
 
     def update(self, phase: str, share: float | None) -> None:
         """Say what is going on; ``share`` is how much of a launch is done, where known."""
-        text, before = self._last
-        if phase != text and before > 0:
+        if phase != self._phase and self._phase.endswith("launch"):
             self._launches += 1
-        self._last = (phase, share or 0.0)
-        launches = min(self._launches + (share or 0.0), _CHECKED_LAUNCHES) / _CHECKED_LAUNCHES
-        weight = self._weights[self._done] if self._done < len(self._weights) else 0.0
-        completed = sum(self._weights[: self._done]) + weight * launches
+        self._phase = phase
+        begun = share if share is not None and phase.endswith("launch") else 0.0
+        completed = sum(self._weights[: self._done])
+        if self._done < len(self._weights):
+            launched = min(1.0, (self._launches + begun) / self._checked[self._done])
+            completed += self._weights[self._done] * launched
         self._progress.update(self._task, description=phase, completed=completed)
 
     def advance(self) -> None:
         """A group of points is done."""
         self._done += 1
         self._launches = 0
-        self._last = ("", 0.0)
+        self._phase = ""
         self._progress.update(self._task, completed=sum(self._weights[: self._done]))

@@ -46,7 +46,8 @@ def as_json(measured: Sequence[Measured], surroundings: dict[str, Any]) -> dict[
 
 def _result(measured: Measured) -> dict[str, Any]:
     cells = dataclasses.asdict(measured.row)
-    return {**cells, "samples_ms": [seconds * 1e3 for seconds in measured.samples]}
+    # To the nanosecond: no timer used here resolves more.
+    return {**cells, "samples_ms": [round(seconds * 1e3, 6) for seconds in measured.samples]}
 
 
 class Sidecar:
@@ -54,29 +55,36 @@ class Sidecar:
 
     def __init__(self, csv_path: Path, surroundings: dict[str, Any], append: bool) -> None:
         self.path = csv_path.with_suffix(".json")
-        self._runs: list[dict[str, Any]] = []
+        earlier: list[dict[str, Any]] = []
         if append and self.path.exists():
             try:
-                self._runs = json.loads(self.path.read_text(encoding="utf-8"))["runs"]
+                earlier = json.loads(self.path.read_text(encoding="utf-8"))["runs"]
             except (OSError, ValueError, KeyError, TypeError):
                 raise UsageError(
                     f"{self.path} is not the JSON of {csv_path.name}; move it away to go on"
                 ) from None
-        self._run: dict[str, Any] = {"command": sys.argv[1:], **surroundings, "results": []}
-        self._runs.append(self._run)
+        head = {"command": sys.argv[1:], **surroundings, "results": []}
+        self._text = json.dumps({"runs": [*earlier, head]}, allow_nan=False)
+        self._separator = ""
         self._write()
 
     def write(self, measured: Measured) -> None:
-        self._run["results"].append(_result(measured))
+        """Add a result, without encoding again what is in the file already."""
+        line = json.dumps(_result(measured), allow_nan=False)
+        self._text = f"{self._text.removesuffix(_END)}{self._separator}\n{line}{_END}"
+        self._separator = ","
         self._write()
 
     def _write(self) -> None:
         part = self.path.with_suffix(".json.part")
         try:
             with part.open("w", encoding="utf-8") as file:
-                json.dump({"runs": self._runs}, file, indent=1, allow_nan=False)
+                file.write(self._text + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(self.path)
         except OSError as error:
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
+
+
+_END = "]}]}"  # closes the results, the run, the runs and the file

@@ -8,9 +8,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import multiprocessing
+import re
 import signal
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,18 +25,19 @@ from mmbench.worker import Outcome, Task
 Progress = Callable[[str, float | None], None]
 _POLL_SECONDS = 0.1
 _GRACE_SECONDS = 2.0
+_ASSERTION = re.compile(r"Assertion `(.*)` failed")  # as the CUDA driver prints it
 
 
 class Supervisor:
     """Runs tasks in a worker process of one runner and device."""
 
-    def __init__(self, runner: str, device: int, crash_hint: str = "") -> None:
+    def __init__(self, runner: str, device: int) -> None:
         self._context = multiprocessing.get_context("spawn")
         self._runner = runner
         self._device = device
-        self._crash_hint = crash_hint
         self._memory: Any = self._context.RawArray(ctypes.c_char, ctypes.sizeof(Status))
         self._status = Status.from_buffer(self._memory)
+        self._log = tempfile.NamedTemporaryFile(prefix="mmbench-")  # noqa: SIM115 (see __exit__)
         self._process: Any = None
         self._pipe: Any = None
 
@@ -47,6 +51,7 @@ class Supervisor:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+        self._log.close()
 
     def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
@@ -66,11 +71,10 @@ class Supervisor:
             elif kind == "done":
                 outcomes: list[Outcome] = content
                 return outcomes
+            elif kind == "bug":
+                raise RuntimeError(f"the worker failed:\n{content}")
             else:
-                assert isinstance(content, MmbenchError)
-                if isinstance(content, LaunchError):
-                    self.stop()  # the device's context may be beyond use
-                raise content
+                raise self._failure(content)
 
     def stop(self) -> None:
         """End the worker, at once and whatever it does."""
@@ -82,10 +86,11 @@ class Supervisor:
         self._process = None
 
     def _start(self) -> None:
+        self._log.truncate(0)
         self._pipe, other = self._context.Pipe()
         self._process = self._context.Process(
             target=worker.main,
-            args=(other, self._runner, self._device, self._memory),
+            args=(other, self._runner, self._device, self._memory, self._log.name),
             daemon=True,
         )
         self._process.start()
@@ -108,6 +113,14 @@ class Supervisor:
             raise self._crash(phase) from None
         return message
 
+    def _failure(self, error: MmbenchError) -> MmbenchError:
+        """The error of a task. After a failed launch the device's context is beyond use."""
+        if isinstance(error, LaunchError):
+            self.stop()
+            if assertion := _ASSERTION.search(Path(self._log.name).read_text(errors="replace")):
+                return LaunchError(f"device-side assert in the kernel ({assertion[1]})")
+        return error
+
     def _crash(self, phase: str) -> CrashError:
         self._process.join(_GRACE_SECONDS)
         code = self._process.exitcode
@@ -117,4 +130,4 @@ class Supervisor:
                 text = f"the kernel crashed (signal {-code}, {signal.Signals(-code).name})"
         text = text or f"the worker process ended with code {code}"
         self.stop()
-        return CrashError(f"{text} ({phase}){self._crash_hint}")
+        return CrashError(f"{text} ({phase})")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +15,6 @@ from mmbench.compare import Comparison, FileComparison
 from mmbench.results import Row
 from mmbench.runners import Device
 
-WIDE = 116  # columns a terminal needs for all cells in one table
 _STATUS_STYLE = {
     "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",
 }  # fmt: skip
@@ -74,7 +74,7 @@ def _status(row: Row) -> Text:
 
 _IDENTITY = (
     _Cell("kernel", "", lambda row: row.kernel, left=True),
-    _Cell("N", "or MxNxK", _shape),
+    _Cell("N", "", _shape),
     _Cell("tile", "", lambda row: "" if row.tile_size is None else str(row.tile_size)),
 )
 _SPEED = (
@@ -101,16 +101,21 @@ def results(rows: Sequence[Row], device: Device, times: str, width: int) -> Rend
     """The table of a run or sweep: one where the terminal is wide enough, else two."""
     dtypes = sorted({row.dtype for row in rows})
     title = f"{device.name}, {', '.join(dtypes)}, {_times(rows, times)}"
-    parts: list[RenderableType] = []
-    if width >= WIDE:
-        parts.append(_table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC), title))
-    else:
-        parts.append(_table(rows, (*_IDENTITY, *_SPEED), title))
-        if any(row.status == "ok" for row in rows):
-            right = [row for row in rows if row.status == "ok"]
-            parts.append(_table(right, (*_IDENTITY, *_TRAFFIC), "memory traffic and error"))
+    parts: list[RenderableType] = [_table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC), title)]
+    if _width(parts[0]) > width:
+        parts.clear()
+        parts.append(_fitting(rows, (*_IDENTITY, *_SPEED), title, width))
+        if right := [row for row in rows if row.status == "ok"]:
+            cells = (*_IDENTITY, *_TRAFFIC)
+            parts.append(_fitting(right, cells, "memory traffic and error", width))
     parts += notes(rows, device)
     return Group(*parts)
+
+
+def _width(renderable: RenderableType) -> int:
+    """Columns that it needs to be shown without a cut."""
+    console = Console(width=1000)
+    return Measurement.get(console, console.options, renderable).maximum
 
 
 def _times(rows: Sequence[Row], times: str) -> str:
@@ -121,14 +126,26 @@ def _times(rows: Sequence[Row], times: str) -> str:
     return f"{kind}, {' and '.join(caches)} L2" if caches else kind
 
 
+def _fitting(rows: Sequence[Row], cells: Sequence[_Cell], title: str, width: int) -> Table:
+    """The table, its columns closer together where it would not fit otherwise."""
+    table = _table(rows, cells, title)
+    if _width(table) > width:
+        table.padding = (0, 1, 0, 0)
+    return table
+
+
 def _table(rows: Sequence[Row], cells: Sequence[_Cell], title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     cells = _known(rows, cells)
+    square = all(row.square for row in rows)
     for cell in cells:
-        header = Text(f"{cell.title}\n{cell.unit}", "bold")
-        if cell.unit:
-            header.stylize("not bold dim", len(cell.title))
-        table.add_column(header, justify="left" if cell.left else "right", no_wrap=True)
+        name = "MxNxK" if cell.title == "N" and not square else cell.title
+        header = Text(f"{name}\n{cell.unit}", "bold")
+        header.stylize("not bold dim", len(name))
+        justify: JustifyMethod = "left" if cell.left else "right"
+        # Where space is short a kernel's name is folded; a number is never cut.
+        fold = cell.title == "kernel"
+        table.add_column(header, justify=justify, no_wrap=not fold, overflow="fold")
     for row in rows:
         table.add_row(*(cell.text(row) for cell in cells))
     return table

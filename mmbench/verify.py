@@ -88,7 +88,7 @@ def make_inputs(problem: Problem, dtype: str, seed: int, kind: str) -> Inputs:
         if kind == "whole":
             matrix[...] = rng.integers(-largest, largest, (rows, columns), np.int8, endpoint=True)
         else:
-            matrix[...] = rng.random((rows, columns), np.float32) * 2 - 1
+            matrix[...] = rng.random((rows, columns), np.dtype(dtype).type) * 2 - 1
         matrices.append((whole, matrix))
     (a_padded, a), (b_padded, b) = matrices
     return Inputs(kind, a_padded, b_padded, a, b)

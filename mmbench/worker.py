@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,10 +65,15 @@ class Outcome:
     error: MmbenchError | None = None
 
 
-def main(pipe: Any, runner: str, device: int, status: Any) -> None:
-    """Serve tasks until the pipe closes. The entry point of the process."""
+def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
+    """Serve tasks until the pipe closes. The entry point of the process.
+
+    What kernels and drivers print goes to the file ``log``, not to the user's terminal.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a kernel's printf is no result
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
     bench: _Bench | None = None
     try:
         while True:
@@ -79,8 +84,10 @@ def main(pipe: Any, runner: str, device: int, status: Any) -> None:
                 pipe.send(("done", outcomes))
             except MmbenchError as error:
                 pipe.send(("error", error))
+            except Exception:
+                pipe.send(("bug", traceback.format_exc()))
     except (EOFError, OSError):
-        pass
+        pass  # the supervisor has gone
     finally:
         # Clean-up in a CUDA context that a kernel has broken only prints errors.
         os._exit(0)

@@ -68,6 +68,7 @@ class Program:
     path: str
     symbol: str
     compile_seconds: float | None
+    static_shared_bytes: int | None = None  # where the runner itself must know it
     block_form: bool = False
 
 

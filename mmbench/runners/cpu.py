@@ -87,13 +87,17 @@ class CpuRunner:
             path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
         except CompileError as error:
             raise _in_users_words(error, spec.path) from None
-        if spec.static_shared is None and not block_form:
-            for reason in static_shared_reason(_thread_local_bytes(path), self.device):
-                raise UnfitError(reason)
+        if spec.static_shared is not None:
+            shared = spec.static_shared.value(point.names)
+        else:
+            shared = _static_shared_bytes(path, source)
+        for reason in static_shared_reason(shared, self.device):
+            raise UnfitError(reason)
         return Program(
             path=str(path),
             symbol="simt_entry",
             compile_seconds=seconds,
+            static_shared_bytes=shared,
             block_form=block_form,
         )
 
@@ -126,6 +130,12 @@ def _in_users_words(error: CompileError, path: Path) -> CompileError:
         return CompileError(f"{path}: the host compiler refused it", error.details)
     where, line, text = mine[0]
     return CompileError(f"{where}:{line}: error: {text}", error.details)
+
+
+def _static_shared_bytes(library: Path, source: str) -> int:
+    """Bytes of a kernel's shared arrays, without those that stand in for dynamic ones."""
+    dynamic = len(set(_DYNAMIC_SHARED.findall(source))) * CUDA_LIMITS.dynamic_shared_bytes
+    return _thread_local_bytes(library) - dynamic
 
 
 def _thread_local_bytes(library: Path) -> int:
@@ -211,12 +221,7 @@ class CpuKernel:
     def __init__(self, session: CpuSession, program: Program, point: Point, launch: Launch) -> None:
         self.session = session
         self.library = ctypes.CDLL(program.path)
-        shared = point.spec.static_shared
-        self.resources = Resources(
-            static_shared_bytes=(
-                shared.value(point.names) if shared else _thread_local_bytes(Path(program.path))
-            )
-        )
+        self.resources = Resources(static_shared_bytes=program.static_shared_bytes or 0)
         self.types = [
             ctypes.c_void_p if argument.is_matrix else _CTYPES[argument.ctype]
             for argument in point.spec.arguments

@@ -268,6 +268,10 @@ class CudaSession:
         gate: Any = module.get_function("mmbench_gate").prepare("P")
         return gate
 
+    def close(self) -> None:
+        """Give the context back; a worker process leaves that to its own end."""
+        self.drv.Context.pop()
+
     def free_bytes(self) -> int:
         with _cuda_failures(self.drv):
             free, _ = self.drv.mem_get_info()

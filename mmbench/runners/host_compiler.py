@@ -19,7 +19,10 @@ from mmbench.errors import CompileError, RunnerUnavailableError
 from mmbench.runners import find_tool
 
 _SIMT = Path(__file__).parent / "simt"
-_COMMON = ("-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-ffp-contract=fast")
+_COMMON = (
+    "-fPIC", "-shared", "-w", "-fno-strict-aliasing", "-ffp-contract=fast",
+    "-fstack-clash-protection",  # a large frame must hit a fiber's guard page, not jump over it
+)  # fmt: skip
 _NO_COMPILER = (
     "no C++ compiler found (looked for $CXX, c++, g++, clang++ and the ziglang package); "
     'install one from your system ("apt install g++", "dnf install gcc-c++") '
@@ -51,8 +54,7 @@ class HostCompiler:
             if self.is_gcc:
                 flags.append("-mtls-dialect=gnu2")  # a cheaper call for each thread_local
         if self.is_zig:
-            # zig links its own libc++ otherwise, which it builds first: a minute, for nothing.
-            flags += ["-nostdlib", "-fno-sanitize=undefined"]
+            flags.append("-fno-sanitize=undefined")
         return tuple(flags)
 
 
@@ -139,11 +141,26 @@ def build(
         unit = Path(scratch) / f"unit{suffix}"
         unit.write_text(source, encoding="utf-8")
         made = Path(scratch) / "unit.so"
-        command = [*compiler.command, *options, str(unit), "-o", str(made)]
-        result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
-        if result.returncode != 0 or not made.exists():
-            raise CompileError("the host compiler refused it", result.stdout + result.stderr)
+        for command in _commands(compiler, options, unit, made):
+            result = subprocess.run(
+                command, capture_output=True, text=True, errors="replace", check=False
+            )
+            if result.returncode != 0:
+                raise CompileError("the host compiler refused it", result.stdout + result.stderr)
         made.replace(library)
     return library, time.perf_counter() - begin
+
+
+def _commands(
+    compiler: HostCompiler, options: tuple[str, ...], unit: Path, made: Path
+) -> list[list[str]]:
+    """The commands that make a library of one source file."""
+    if not compiler.is_zig:
+        return [[*compiler.command, *options, str(unit), "-o", str(made)]]
+    # Linked in one go, zig builds its own libc++ first: two minutes, for nothing. A kernel
+    # takes of it what stands in headers.
+    part = unit.with_suffix(".o")
+    return [
+        [*compiler.command, *options, "-c", str(unit), "-o", str(part)],
+        [*compiler.command, "-shared", "-nostdlib", str(part), "-o", str(made)],
+    ]

@@ -40,7 +40,7 @@ struct dim3 {
     constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
     constexpr operator uint3() const { return {x, y, z}; }
 };
-static constexpr int warpSize = SIMT_WARP;
+[[maybe_unused]] static constexpr int warpSize = SIMT_WARP;
 
 /* In block form one call runs a whole block, and the rewritten kernel has its own threadIdx. */
 #ifndef SIMT_BLOCK_FORM
@@ -107,6 +107,8 @@ SIMT_ATOMIC(atomicMax, old > v ? old : v)
 SIMT_ATOMIC(atomicAnd, old & v)
 SIMT_ATOMIC(atomicOr, old | v)
 SIMT_ATOMIC(atomicXor, old ^ v)
+SIMT_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
+SIMT_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::type compare,
                                            typename simt_same<T>::type value)
 {
@@ -140,6 +142,15 @@ SIMT_MIN_MAX(long long)
 SIMT_MIN_MAX(unsigned long long)
 SIMT_MIN_MAX(float)
 SIMT_MIN_MAX(double)
+#define SIMT_MIN_MAX_MIX(type, other)                                              \
+    SIMT_INLINE constexpr type min(type a, other b) { return min(a, (type)b); }    \
+    SIMT_INLINE constexpr type min(other a, type b) { return min((type)a, b); }    \
+    SIMT_INLINE constexpr type max(type a, other b) { return max(a, (type)b); }    \
+    SIMT_INLINE constexpr type max(other a, type b) { return max((type)a, b); }
+SIMT_MIN_MAX_MIX(unsigned, int)
+SIMT_MIN_MAX_MIX(unsigned long, long)
+SIMT_MIN_MAX_MIX(unsigned long long, long long)
+SIMT_MIN_MAX_MIX(double, float)
 
 #undef assert
 #define assert(condition) \
@@ -168,6 +179,7 @@ SIMT_VECTOR3(int3, int)
 SIMT_VECTOR4(int4, int)
 SIMT_VECTOR2(uint2, unsigned)
 SIMT_VECTOR4(uint4, unsigned)
+SIMT_INLINE uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 
 /* ---- how the runner calls an entry point, whatever its parameters are ---- */
 template <class... P, size_t... I>

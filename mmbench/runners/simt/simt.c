@@ -2,9 +2,10 @@
 #define _GNU_SOURCE
 #include "simt.h"
 
-#include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,10 +15,10 @@
 #include <ucontext.h>
 #endif
 
-#define PAGE 4096
 #define STACK_BYTES (64 * 1024)       /* of one fiber: a CUDA thread's local memory and calls */
-#define STACK_STRIDE (STACK_BYTES + PAGE) /* a guard page lies below each stack */
 #define SKEW 320                      /* stacks start apart, or all would fall into one cache set */
+#define SKEW_MOST 4096
+#define MOST_GUARDS 16384             /* of all workers, see make_worker */
 #define SCRATCH_BYTES (16 * 1024)
 
 enum state { READY, AT_BARRIER, AT_WARP, DONE };
@@ -28,7 +29,7 @@ typedef struct {
     unsigned mask, result, bytes;
     int argument, width;
     void *value;
-    int stack;             /* index of the stack it runs on, -1 before it starts */
+    int stack;             /* index of the stack it runs on */
 #if !SIMT_ASM_SWITCH
     ucontext_t context;
 #endif
@@ -41,6 +42,7 @@ typedef struct {
     int threads, live;
     int free_stacks[SIMT_MAX_THREADS], free_count;
     char *stacks;
+    size_t stride;         /* from stack to stack: its bytes and the page below it */
     void *slot_memory[SIMT_MAX_THREADS + 2];
     simt_uint3 thread_idx[SIMT_MAX_THREADS];
     void *main_context;
@@ -108,8 +110,8 @@ __attribute__((used, visibility("hidden"))) void *simt_start(void)
     worker *w = self();
     fiber *f = &w->fibers[current_index(w)];
     f->stack = w->free_stacks[--w->free_count];
-    char *top = w->stacks + (size_t)STACK_STRIDE * (f->stack + 1);
-    top -= 64 + (f->stack * SKEW) % PAGE;
+    char *top = w->stacks + w->stride * (size_t)(f->stack + 1);
+    top -= 64 + (f->stack * SKEW) % SKEW_MOST;
     void **context = (void **)top - 1;
     *context = (void *)simt_code_enter;
     return context;
@@ -189,8 +191,8 @@ static void enter_block(worker *w)
     for (int t = 0; t < w->threads; ++t) {
         fiber *f = &w->fibers[t];
         getcontext(&f->context);
-        f->stack = t;
-        f->context.uc_stack.ss_sp = w->stacks + (size_t)STACK_STRIDE * t + PAGE;
+        f->stack = w->free_stacks[--w->free_count];
+        f->context.uc_stack.ss_sp = w->stacks + w->stride * (size_t)(f->stack + 1) - STACK_BYTES;
         f->context.uc_stack.ss_size = STACK_BYTES;
         f->context.uc_link = NULL;
         makecontext(&f->context, simt_fiber_entry, 0);
@@ -230,11 +232,12 @@ static unsigned live_lanes(const worker *w, int warp)
 static int shuffle_source(const fiber *f, int lane)
 {
     int width = f->width > 0 ? f->width : SIMT_WARP, base = lane / width * width;
+    int argument = f->argument & (SIMT_WARP - 1); /* the instruction takes its low five bits */
     switch (f->mode) {
-    case SIMT_IDX: return base + (f->argument & (width - 1));
-    case SIMT_UP: return lane - f->argument < base ? lane : lane - f->argument;
-    case SIMT_DOWN: return lane + f->argument >= base + width ? lane : lane + f->argument;
-    case SIMT_XOR: return (lane ^ f->argument) >= base + width ? lane : lane ^ f->argument;
+    case SIMT_IDX: return base + (argument & (width - 1));
+    case SIMT_UP: return lane - argument < base ? lane : lane - argument;
+    case SIMT_DOWN: return lane + argument >= base + width ? lane : lane + argument;
+    case SIMT_XOR: return (lane ^ argument) >= base + width ? lane : lane ^ argument;
     default: return lane;
     }
 }
@@ -293,8 +296,8 @@ static void pick_next(worker *w)
     int warp = current_index(w) / SIMT_WARP;
     while (w->live > 0) {
         int end = (warp + 1) * SIMT_WARP < w->threads ? (warp + 1) * SIMT_WARP : w->threads;
-        resolve_warp(w, warp, 0);
         int next = find_ready(w, warp * SIMT_WARP, end);
+        if (next < 0 && resolve_warp(w, warp, 0)) next = find_ready(w, warp * SIMT_WARP, end);
         if (next < 0) next = find_ready(w, 0, w->threads);
         if (next >= 0) {
             w->shared.current = w->shared.slots + next;
@@ -368,9 +371,20 @@ unsigned simt_warp(enum simt_warp_mode mode, unsigned mask, int argument, int wi
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
+/* The first thread that fails is the one that is reported: the others' OS threads stop here. */
+static void claim_report(worker *w)
+{
+    static worker *reporting;
+    worker *none = NULL;
+    if (!__atomic_compare_exchange_n(&reporting, &none, w, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+        none != w)
+        for (;;) pause();
+}
+
 void simt_assert_failed(const char *text, const char *file, unsigned line)
 {
     worker *w = self();
+    claim_report(w);
     simt_status *status = w->launch->status;
     (void)file;
     (void)line;
@@ -384,6 +398,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     (void)context;
     worker *w = self();
     if (w && w->launch) {
+        claim_report(w);
         simt_status *status = w->launch->status;
         status->fault_address = (int64_t)(uintptr_t)info->si_addr;
         status->fault_block = w->shared.block_idx;
@@ -392,9 +407,9 @@ static void on_fault(int signal, siginfo_t *info, void *context)
             if (t >= 0 && t < w->threads) {
                 status->fault_thread = w->thread_idx[t];
                 status->thread_known = 1;
-                char *guard = w->stacks + (size_t)STACK_STRIDE * w->fibers[t].stack;
-                char *address = (char *)info->si_addr;
-                status->stack_overflow = address >= guard && address < guard + PAGE;
+                /* Of all the stacks' memory only the pages between them can fault. */
+                size_t offset = (size_t)((char *)info->si_addr - w->stacks);
+                status->stack_overflow = offset < w->stride * SIMT_MAX_THREADS;
             }
         }
         __atomic_store_n(&status->fault_signal, signal, __ATOMIC_SEQ_CST);
@@ -419,6 +434,7 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t go, done;
     const simt_launch *launch;
+    size_t tls_module;
     int64_t total_blocks;
     uint64_t generation;
     int started, wanted, running;
@@ -432,19 +448,57 @@ static worker *make_worker(void)
     if (!w) return NULL;
     memset(w, 0, sizeof *w);
     w->fibers = calloc(SIMT_MAX_THREADS, sizeof *w->fibers);
-    size_t bytes = (size_t)STACK_STRIDE * SIMT_MAX_THREADS;
-    w->stacks = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    w->stride = STACK_BYTES + page;
+    w->stacks = mmap(NULL, w->stride * SIMT_MAX_THREADS, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (!w->fibers || w->stacks == MAP_FAILED) return NULL;
-    for (int t = 0; t < SIMT_MAX_THREADS; ++t)
-        mprotect(w->stacks + (size_t)STACK_STRIDE * t, PAGE, PROT_NONE);
+    /* A guard page splits a mapping, and a process may have 65530 of those: where there are
+     * many workers only every n-th stack gets one. A block's first thread always has one. */
+    int64_t all = sysconf(_SC_NPROCESSORS_ONLN) * (int64_t)SIMT_MAX_THREADS;
+    size_t step = (size_t)((all + MOST_GUARDS - 1) / MOST_GUARDS);
+    for (size_t t = 0; t < SIMT_MAX_THREADS; t += step)
+        mprotect(w->stacks + w->stride * t, page, PROT_NONE);
     w->shared.slots = w->slot_memory + 1;
     w->shared.thread_idx = w->thread_idx;
     return w;
 }
 
+/* Finds the number under which the library that holds an address has its thread-locals. */
+typedef struct { uintptr_t address; size_t module; } tls_search;
+
+static int find_tls_module(struct dl_phdr_info *library, size_t size, void *search)
+{
+    (void)size;
+    tls_search *wanted = search;
+    for (int i = 0; i < library->dlpi_phnum; ++i) {
+        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
+        uintptr_t offset = wanted->address - (library->dlpi_addr + segment->p_vaddr);
+        if (segment->p_type != PT_LOAD || offset >= segment->p_memsz) continue;
+        wanted->module = library->dlpi_tls_modid;
+        return 1;
+    }
+    return 0;
+}
+
+/* Lets this OS thread have its copy of the kernel's shared arrays before the kernel asks. Code
+ * for TLS descriptors (-mtls-dialect=gnu2, AArch64) takes it that no vector register changes
+ * when a thread first asks, but in glibc before 2.40 some do (sourceware bug 31372), and then
+ * what the kernel holds in them is wrong. */
+static void make_shared_arrays(size_t module)
+{
+#if defined(__x86_64__) || defined(__aarch64__)
+    extern void *__tls_get_addr(size_t *index);
+    size_t index[2] = {module, 0};
+    if (module) __tls_get_addr(index);
+#else
+    (void)module;
+#endif
+}
+
 static void begin_launch(worker *w, const simt_launch *launch)
 {
+    make_shared_arrays(pool.tls_module);
     w->launch = launch;
     w->shared.block_dim = launch->block;
     w->shared.grid_dim = launch->grid;
@@ -540,9 +594,12 @@ int64_t simt_run(const simt_launch *launch)
 {
     simt_status *status = launch->status;
     struct timespec begin, end;
+    tls_search library = {.address = (uintptr_t)launch->entry};
+    dl_iterate_phdr(find_tls_module, &library);
     if (start_workers(launch->workers) != 0) return -1;
     pthread_mutex_lock(&pool.lock);
     pool.total_blocks = (int64_t)launch->grid.x * launch->grid.y * (int64_t)launch->grid.z;
+    pool.tls_module = library.module;
     status->next_block = 0;
     status->total_blocks = pool.total_blocks;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -556,6 +613,7 @@ int64_t simt_run(const simt_launch *launch)
     int failed = pool.failed;
     status->total_blocks = 0; /* no launch is running: nothing to show progress of */
     pthread_mutex_unlock(&pool.lock);
+    fflush(stdout); /* what the kernel has printed: the process may end without */
     if (failed) return -1;
     return (end.tv_sec - begin.tv_sec) * INT64_C(1000000000) + (end.tv_nsec - begin.tv_nsec);
 }

@@ -80,20 +80,28 @@ void simt_assert_failed(const char *text, const char *file, unsigned line)
 
 #if SIMT_ASM_SWITCH
 /* Suspends into *from and resumes *to. The compiler saves what is live across the switch, no
- * more; rbp is saved by hand, since it may be the frame pointer. Needs -mno-red-zone. A jump
+ * more; rbp and rbx are saved by hand, since they may be the frame's pointers. Needs -mno-red-zone. A jump
  * instead of a ret keeps the return predictor of the processor right. */
 #ifdef __AVX512F__
 #define SIMT_WIDE_REGISTERS \
     , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", \
-      "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", \
-      "k7"
+      "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", \
+      "k6", "k7"
 #else
 #define SIMT_WIDE_REGISTERS
+#endif
+#ifdef __APX_F__
+#define SIMT_MORE_REGISTERS \
+    , "r16", "r17", "r18", "r19", "r20", "r21", "r22", "r23", "r24", "r25", "r26", "r27", "r28", \
+      "r29", "r30", "r31"
+#else
+#define SIMT_MORE_REGISTERS
 #endif
 static inline __attribute__((always_inline)) void simt_switch(void **from, void **to)
 {
     __asm__ volatile(
         "pushq %%rbp\n\t"
+        "pushq %%rbx\n\t"
         "leaq 1f(%%rip), %%rcx\n\t"
         "pushq %%rcx\n\t"
         "movq %%rsp, (%0)\n\t"
@@ -101,12 +109,14 @@ static inline __attribute__((always_inline)) void simt_switch(void **from, void 
         "jmp *(%%rsp)\n"
         "1:\n\t"
         "addq $8, %%rsp\n\t"
+        "popq %%rbx\n\t"
         "popq %%rbp"
         : "+a"(from), "+d"(to)
         :
-        : "rcx", "rbx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
+        : "rcx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
           "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
-          "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15" SIMT_WIDE_REGISTERS);
+          "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+          "xmm15" SIMT_WIDE_REGISTERS SIMT_MORE_REGISTERS);
 }
 #endif
 

@@ -1,0 +1,140 @@
+"""Write the generated parts of README.md and docs/columns.md from the code and the results.
+
+    python docs/render.py            rewrite them
+    python docs/render.py --check    exit 1 if one is stale
+
+A generated part stands between ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->``. No figure
+in either page is typed by hand: they come from the CSV under results/ that is named there.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from mmbench import best, csvfile, kernels, table
+from mmbench.results import COLUMNS, Row
+from mmbench.runners import CUDA_LIMITS, Device
+
+ROOT = Path(__file__).parent.parent
+H200 = ROOT / "results" / "h200.csv"
+PAGES = ("README.md", "docs/columns.md")
+
+
+def h200_rows() -> list[Row]:
+    return csvfile.read_rows(H200)
+
+
+def h200_device() -> Device:
+    """The device as the JSON beside the CSV keeps it, as far as a table needs it."""
+    kept = json.loads(H200.with_suffix(".json").read_text())["runs"][0]["device"]
+    return Device(
+        runner="cuda",
+        index=0,
+        name=kept["name"],
+        uuid=kept["uuid"],
+        limits=CUDA_LIMITS,
+        memory_bytes=kept["memory_bytes"],
+        host_memory_bytes=0,
+        fp32_roof_gflops=kept["fp32_roof_gflops"],
+        dram_peak_gbs=kept["dram_peak_gbs"],
+    )
+
+
+def as_text(renderable: RenderableType, width: int) -> str:
+    """What a terminal of this width shows, as a fenced block."""
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    console.print(renderable)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```"
+
+
+def h200_run() -> str:
+    """The rows of ``mmbench run --n 4096 --tile 32`` as that command shows them."""
+    rows = [r for r in h200_rows() if (r.n, r.tile_size) == (4096, 32)]
+    rows = [r for r in rows if r.kernel in {s.name for s in kernels.select([])}]
+    return as_text(table.results(rows, h200_device(), "GPU", table.WIDE), table.WIDE)
+
+
+def h200_sweep() -> str:
+    """GFLOP/s of each kernel at its best tile, a column for each N."""
+    rows = h200_rows()
+    found = best.best_tiles(rows)
+    sizes = sorted({each.row.n for each in found})
+    lines = ["| kernel | " + " | ".join(f"N={n}" for n in sizes) + " |"]
+    lines.append("|---|" + "---:|" * len(sizes))
+    for spec in kernels.ladder():
+        cells = []
+        for n in sizes:
+            mine = [b for b in found if (b.row.kernel, b.row.n) == (spec.name, n)]
+            tiles = "=".join(map(str, mine[0].tiles)) if mine else ""
+            cells.append(f"{table.number(mine[0].row.gflops, 4)} (T={tiles})" if mine else "")
+        lines.append(f"| {spec.name} | " + " | ".join(cells) + " |")
+    row = rows[0]
+    lines.append("")
+    lines.append(
+        f"GFLOP/s at the best TILE_SIZE (T), {row.cache} L2, float32. {row.device}, driver "
+        f"{row.driver}, {row.compiler}, {row.timestamp[:10]}; "
+        "made by `mmbench sweep naive uncoalesced tiled tutorial --n 256:8192:*2 "
+        "--out results/h200.csv`."
+    )
+    return "\n".join(lines)
+
+
+def kernel_table() -> str:
+    """A line a kernel from the headers."""
+    lines = ["| kernel | improves on | takes | idea |", "|---|---|---|---|"]
+    for spec in kernels.ladder():
+        takes = "any M, N, K" if spec.rectangular else "square"
+        lines.append(f"| `{spec.name}` | {spec.after or ''} | {takes} | {spec.summary} |")
+    return "\n".join(lines)
+
+
+def column_table() -> str:
+    """A line a column of the CSV."""
+    lines = ["| column | unit | meaning |", "|---|---|---|"]
+    for column in COLUMNS:
+        meaning = column.meaning.replace("|", "\\|")
+        lines.append(f"| `{column.name}` | {column.unit} | {meaning} |")
+    return "\n".join(lines)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "h200-run": h200_run,
+    "h200-sweep": h200_sweep,
+    "kernels": kernel_table,
+    "columns": column_table,
+}
+
+
+def rendered(page: str) -> str:
+    """A page's text with its generated parts made anew."""
+
+    def part(match: re.Match[str]) -> str:
+        return f"<!-- begin: {match[1]} -->\n{PARTS[match[1]]()}\n<!-- end: {match[1]} -->"
+
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.sub(r"<!-- begin: ([\w-]+) -->.*?<!-- end: \1 -->", part, text, flags=re.DOTALL)
+
+
+def main() -> int:
+    stale = 0
+    for page in PAGES:
+        text = rendered(page)
+        if text != (ROOT / page).read_text(encoding="utf-8"):
+            stale += 1
+            if "--check" in sys.argv:
+                print(f"{page} is stale; run python docs/render.py")
+            else:
+                (ROOT / page).write_text(text, encoding="utf-8")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
