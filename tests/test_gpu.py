@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import WriteKernel
 
+from conftest import WriteKernel
 from mmbench import axes, kernels, metrics
 from mmbench.bench import Bench, Settings
 from mmbench.measure import StopRule
