@@ -482,3 +482,7 @@ def test_other_text_stays_and_errors_name_the_users_line(tmp_path: Path) -> None
         ["user.cu", str(wrong["oops"])],
         ["user.cu", str(wrong["gone"])],
     ]
+
+
+def _line_of(name: str, lines: list[str]) -> int:
+    return next(number for number, line in enumerate(lines, 1) if name in line)
