@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -55,14 +55,14 @@ class Bench:
         self.runner = runner
         self.settings = settings
 
-    def run(self, points: Sequence[Point], progress: Progress) -> Iterator[Measured]:
+    def run(self, points: Sequence[Point], progress: Progress) -> Generator[Measured]:
         """Measure the points one after the other, in their order."""
         for group in self.run_groups([[point] for point in points], progress):
             yield from group
 
     def run_groups(
         self, groups: Sequence[Sequence[Point]], progress: Progress
-    ) -> Iterator[list[Measured]]:
+    ) -> Generator[list[Measured]]:
         """Measure groups of points, those of a group interleaved; one problem for each group."""
         points = [point for group in groups for point in group]
         device = self.runner.device
@@ -221,6 +221,10 @@ class Bench:
         settled = {row.key for row in rows if row.status in ("ok", "wrong", "skipped")}
         return [p for p in points if self._row(p, status="skipped").key not in settled]
 
+    def point_key(self, point: Point) -> tuple[object, ...]:
+        """What the row of this point will have as its ``point_key``."""
+        return self._row(point, status="skipped").point_key
+
     def identity(self, point: Point) -> dict[str, object]:
         """The cells that are known of a point before it is measured."""
         device, spec = self.runner.device, point.spec
@@ -232,7 +236,7 @@ class Bench:
             "device": device.name,
             "device_uuid": device.uuid,
             "kernel": spec.name,
-            "source_sha256": source_hash(spec.source),
+            "source_sha256": source_hash(spec.source, spec.path.parent),
             "dtype": spec.dtype,
             "m": point.problem.m,
             "n": point.problem.n,
@@ -266,21 +270,29 @@ class _Compiles:
 
     def __init__(self, runner: Runner, points: Sequence[Point], progress: Progress) -> None:
         self._runner = runner
+        self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
         self._pool = ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1))
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)
-        if not runner.compiles_while_measuring:
-            for i, future in enumerate(self._futures.values()):
-                progress("compiling", i / len(self._futures))
-                future.exception()
 
     def __enter__(self) -> _Compiles:
+        if not self._runner.compiles_while_measuring:
+            try:
+                self._finish()
+            except BaseException:
+                self.__exit__()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _finish(self) -> None:
+        for i, future in enumerate(self._futures.values()):
+            self._progress("compiling", i / len(self._futures))
+            future.exception()
 
     def program(self, point: Point) -> Program:
         return self._futures[_key(point)].result()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from mmbench.results import Row
+from mmbench.results import Row, latest
 
 # Too few samples for a confidence interval: medians this close are not told apart.
 _NO_INTERVAL_MARGIN = 0.05
@@ -31,7 +31,7 @@ def best_tiles(rows: Sequence[Row]) -> list[Best]:
         return row.m, row.n, row.k, row.kernel, row.dtype
 
     found = []
-    for _, members in groupby(sorted(rows, key=group), key=group):
+    for _, members in groupby(sorted(latest(rows), key=group), key=group):
         tiled = [row for row in members if row.tile_size is not None]
         right = sorted(
             (row for row in tiled if row.status == "ok"), key=lambda row: row.time_ms_median or 0.0

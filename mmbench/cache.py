@@ -34,9 +34,9 @@ def key(*parts: str) -> str:
     return digest.hexdigest()[:24]
 
 
-def source_hash(text: str) -> str:
-    """SHA-256 of a kernel's source, the identity under which results are filed."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def source_hash(text: str, directory: Path) -> str:
+    """SHA-256 of a source with its local headers: what results are filed under."""
+    return hashlib.sha256(with_headers(text, directory).encode()).hexdigest()[:16]
 
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)

@@ -39,7 +39,8 @@ def kernel_page(spec: KernelSpec) -> RenderableType:
     table.add_column()
     for label, text in _facts(spec):
         table.add_row(label, text)
-    source = Syntax(spec.source, "cuda", line_numbers=True, theme="ansi_dark", word_wrap=False)
+    text = spec.source.rstrip()
+    source = Syntax(text, "cuda", line_numbers=True, theme="ansi_dark", word_wrap=True)
     return Group(Text(f"{spec.name}: {spec.summary}", "bold"), table, Text(), source)
 
 

@@ -6,7 +6,8 @@ Nothing heavy is imported here at the top: --help and --version answer at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -129,6 +130,13 @@ _measure_options = _options(
         help="Shortest time to sample a point, in seconds.",
     ),
     click.option(
+        "--max-time",
+        type=click.FloatRange(min=0),
+        default=5.0,
+        show_default=True,
+        help="Longest time to sample a point, in seconds.",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         help="Seconds after which a launch is given up.  [default: 60, more for large N on a CPU]",
@@ -168,8 +176,11 @@ def run(
     bench = _open_bench(runner, device, measure)
     specs = kernels.select(names)
     points = axes.points(specs, axes.problems(n, m, k), tiles)
-    with _Output(out, bench, specs, append=False) as output:
-        measured = list(output.keep(_measure(bench, [[point] for point in points], verbose)))
+    with (
+        _Output(out, bench, specs, append=False) as output,
+        closing(_measure(bench, points, verbose)) as measuring,
+    ):
+        measured = list(output.keep(measuring))
     if form == "csv":
         lines = [csvfile.header_line(), *(csvfile.row_line(each.row) for each in measured)]
         click.echo("".join(lines), nl=False)
@@ -216,6 +227,7 @@ def sweep(
     .cu file; without one the default kernels are swept.
     """
     from mmbench import axes, best, csvfile, kernels, table
+    from mmbench.results import latest
 
     if out and resume:
         raise click.UsageError("--resume already names the file; leave --out away")
@@ -224,22 +236,22 @@ def sweep(
     n = n or axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
     points = axes.points(specs, axes.problems(n, m, k), tiles)
     path = resume or out or _default_csv(bench)
-    rows = csvfile.read_rows(resume) if resume else []
-    left = bench.remaining(points, rows)
+    left = bench.remaining(points, csvfile.read_rows(resume)) if resume else points
     if resume:
         _say(f"{len(points) - len(left)} of {len(points)} points are in {resume} already")
-    taken = 0
     with _Output(path, bench, specs, append=resume is not None) as output:
         try:
-            for each in output.keep(_measure(bench, [[point] for point in left], verbose)):
-                rows.append(each.row)
-                taken += 1
+            with closing(_measure(bench, left, verbose)) as measuring:
+                for _ in output.keep(measuring):
+                    pass
         except KeyboardInterrupt:
             _say(
-                f"interrupted: {taken} of {len(left)} points were measured and are in {path}; "
-                f"go on with: mmbench {_resume_command(path)}"
+                f"interrupted: {output.written} of {len(left)} points were measured and are in "
+                f"{path}; go on with: mmbench {_resume_command(path)}"
             )
             return EXIT_INTERRUPTED
+    asked = {bench.point_key(point) for point in points}
+    rows = [row for row in latest(csvfile.read_rows(path)) if row.point_key in asked]
     _print_results(rows, bench)
     if found := best.best_tiles(rows):
         _console().print()
@@ -307,9 +319,10 @@ def _compare_kernels(
     groups = comparing.group_points(axes.points(specs, axes.problems(*shape), tiles))
     rows: list[Row] = []
     found: list[comparing.Comparison] = []
-    for measured in _measure_groups(bench, groups, verbose):
-        rows += [each.row for each in measured]
-        found += comparing.compare_measured(measured)
+    with closing(_measure_groups(bench, groups, verbose)) as measuring:
+        for measured in measuring:
+            rows += [each.row for each in measured]
+            found += comparing.compare_measured(measured)
     _print_results(rows, bench)
     _console().print()
     _console().print(table.comparisons(found))
@@ -391,29 +404,56 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
             f"--cache {cache} is not for the {opened.device.runner} runner; "
             f"it measures {' and '.join(opened.modes)}"
         )
-    rule = StopRule(samples=measure["samples"], min_time=measure["min_time"])
+    shortest, longest = measure["min_time"], measure["max_time"]
+    if longest < shortest:
+        raise click.UsageError(f"--max-time {longest:g} is below --min-time {shortest:g}")
+    rule = StopRule(
+        samples=measure["samples"],
+        min_time=shortest,
+        budget=longest,
+        warm_up=min(StopRule.warm_up, longest),
+    )
     settings = Settings(rule, cache, measure["seed"], measure["timeout"])
     return Bench(opened, settings)
 
 
-def _measure(bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool) -> Iterator[Measured]:
-    for group in _measure_groups(bench, groups, verbose):
-        yield from group
+def _measure(bench: Bench, points: Sequence[Point], verbose: bool) -> Generator[Measured]:
+    with closing(_measure_groups(bench, [[point] for point in points], verbose)) as groups:
+        for group in groups:
+            yield from group
 
 
 def _measure_groups(
     bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool
-) -> Iterator[list[Measured]]:
+) -> Generator[list[Measured]]:
     """Measure with a progress bar on stderr; with -v also what a compiler said."""
     from mmbench.progress import ProgressView
 
-    with ProgressView(_console(stderr=True), groups) as view:
-        for group in bench.run_groups(groups, view.update):
+    with (
+        ProgressView(_console(stderr=True), groups) as view,
+        closing(bench.run_groups(groups, view.update)) as measuring,
+    ):
+        for group in measuring:
             view.advance()
             for each in group:
                 if verbose and each.details:
                     _say(each.details)
             yield group
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C wait until both files have the row."""
+    import signal
+
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 class _Output:
@@ -424,21 +464,28 @@ class _Output:
     ) -> None:
         from mmbench import csvfile, sidecar
 
+        self.written = 0
         self._csv: csvfile.CsvWriter | None = None
         if path is None:
             return
         if path.suffix != ".csv":
             raise UsageError(f"{path}: results are written as .csv; name a file that ends so")
-        self._csv = csvfile.CsvWriter(path, append)
         surroundings = sidecar.environment(bench.runner.device, specs)
-        self._sidecar = sidecar.Sidecar(path, surroundings, append)
+        self._csv = csvfile.CsvWriter(path, append)
+        try:
+            self._sidecar = sidecar.Sidecar(path, surroundings, append)
+        except MmbenchError:
+            self._csv.__exit__()
+            raise
 
     def keep(self, measured: Iterable[Measured]) -> Iterator[Measured]:
         """Write each as it comes, and pass it on."""
         for each in measured:
             if self._csv is not None:
-                self._csv.write(each.row)
-                self._sidecar.write(each)
+                with _uninterrupted():
+                    self._csv.write(each.row)
+                    self._sidecar.write(each)
+                    self.written += 1
             yield each
 
     def __enter__(self) -> _Output:

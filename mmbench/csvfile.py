@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from mmbench.errors import UsageError
-from mmbench.results import COLUMNS, Row
+from mmbench.results import COLUMNS, STATUSES, Row
 
 _NAMES = [column.name for column in COLUMNS]
 
@@ -46,18 +46,25 @@ class CsvWriter:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("r+b" if append else "wb")
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        try:
             if append:
                 self._drop_torn_line()
             else:
                 self._write(header_line())
-        except OSError as error:
-            raise UsageError(
-                f"cannot write {path}: {error.strerror}; choose another file"
-            ) from None
+        except UsageError:
+            self._file.close()
+            raise
 
     def _drop_torn_line(self) -> None:
         """Cut what a machine that stopped while writing left of its last line."""
         data = self._file.read()
+        if data.partition(b"\n")[0] + b"\n" != header_line().encode():
+            raise UsageError(
+                f"{self.path} has other columns, or in another order, than this mmbench writes; "
+                "start a new file with --out"
+            )
         self._file.truncate(data.rfind(b"\n") + 1)
         self._file.seek(0, os.SEEK_END)
 
@@ -65,9 +72,12 @@ class CsvWriter:
         self._write(row_line(row))
 
     def _write(self, text: str) -> None:
-        self._file.write(text.encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        try:
+            self._file.write(text.encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:  # a full disk, say
+            raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -88,13 +98,14 @@ def _converters() -> dict[str, type]:
 def read_rows(path: Path) -> list[Row]:
     """Read a file of results; where a point was measured again the last row counts."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes()
+        # What lies behind the last line end is a line that was torn while it was written.
+        text = data[: data.rfind(b"\n") + 1].decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not a CSV of mmbench: it is no text") from None
-    whole = text[: text.rfind("\n") + 1]
-    lines = csv.reader(io.StringIO(whole, newline=""))
+    lines = csv.reader(io.StringIO(text, newline=""))
     names = next(lines, [])
     if "status" not in names or set(names) - set(_NAMES):
         raise UsageError(f"{path} is not a CSV of mmbench: its first line names other columns")
@@ -108,8 +119,10 @@ def read_rows(path: Path) -> list[Row]:
                 name: kinds[name](cell) if cell != "" or _is_required_text(name) else None
                 for name, cell in zip(names, cells, strict=True)
             }
+            if values["status"] not in STATUSES:
+                raise ValueError(f'unknown status "{values["status"]}"')
             row = Row(**values)
-        except (TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{path}:{number}: not a row of mmbench ({error})") from None
         rows[row.key] = row
     return list(rows.values())

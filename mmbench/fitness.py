@@ -24,6 +24,7 @@ def _reasons(point: Point, device: Device) -> Iterator[str]:
         yield f"the kernel runs on {' and '.join(spec.runners)} only"
     if not problem.square and not spec.rectangular:
         yield "the kernel takes square matrices only (M = N = K)"
+    yield from _memory_reasons(point, device)
     have = device.compute_capability
     if have is not None and have < spec.compute_capability:
         need = "{}.{}".format(*spec.compute_capability)
@@ -37,7 +38,6 @@ def _reasons(point: Point, device: Device) -> Iterator[str]:
         point.traffic()
     except ExpressionError as error:
         yield f"the header's {error}"
-    yield from _memory_reasons(point, device)
 
 
 def _launch_reasons(launch: Launch, static_shared: int, device: Device) -> Iterator[str]:

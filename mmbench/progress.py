@@ -16,12 +16,14 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from mmbench.metrics import flop
 from mmbench.spec import Point
 
 _CONSTANT_COST = 2e8  # of a point, in FLOP: what checking costs however small the product
 _CHECKED_LAUNCHES = 2
+_OTHER_COLUMNS = 50  # what the bar and the times need, and a "^C"
 
 
 class ProgressView:
@@ -35,9 +37,10 @@ class ProgressView:
         self._done = 0
         self._launches = 0
         self._phase = ""
+        room = max(10, console.width - _OTHER_COLUMNS)
         self._progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=room)),
             BarColumn(bar_width=20),
             TaskProgressColumn(),
             TimeElapsedColumn(),

@@ -5,6 +5,7 @@ Nothing here knows how a row is shown or stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 STATUSES = ("ok", "wrong", "skipped", "failed", "timeout")
@@ -76,7 +77,14 @@ class Row:
     @property
     def key(self) -> tuple[object, ...]:
         """What makes two rows results of the same thing, on the same device."""
-        return (*self.point_key, self.source_sha256, self.flags, self.device_uuid, self.cache)
+        return (
+            *self.point_key,
+            self.source_sha256,
+            self.flags,
+            self.device_uuid,
+            self.cache,
+            self.seed,
+        )
 
     @property
     def point_key(self) -> tuple[object, ...]:
@@ -88,6 +96,11 @@ class Row:
         return self.m == self.n == self.k
 
 
+def latest(rows: Iterable[Row]) -> list[Row]:
+    """The last row of each point: a point measured again has its new result."""
+    return list({row.point_key: row for row in rows}.values())
+
+
 COLUMNS: tuple[Column, ...] = (
     Column("timestamp", "UTC", "When the row was measured, ISO 8601."),
     Column("mmbench_version", "", "Version of mmbench."),
@@ -95,7 +108,11 @@ COLUMNS: tuple[Column, ...] = (
     Column("device", "", "Name of the GPU, or of the processor with its cores."),
     Column("device_uuid", "", "Identity of the device, by which `--resume` knows it."),
     Column("kernel", "", "Name of the kernel: the stem of its .cu file."),
-    Column("source_sha256", "", "First 16 digits of the SHA-256 of the kernel's source."),
+    Column(
+        "source_sha256",
+        "",
+        "First 16 digits of the SHA-256 of the kernel's source and its local headers.",
+    ),
     Column("dtype", "", "Element type of A, B and C."),
     Column("m", "", "Rows of A and C."),
     Column("n", "", "Columns of B and C."),

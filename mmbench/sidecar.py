@@ -33,7 +33,10 @@ def environment(device: Device, specs: Sequence[KernelSpec]) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": dataclasses.asdict(device),
         "kernels": {
-            spec.name: {"file": spec.path.name, "sha256": source_hash(spec.source)}
+            spec.name: {
+                "file": spec.path.name,
+                "sha256": source_hash(spec.source, spec.path.parent),
+            }
             for spec in specs
         },
     }
@@ -59,6 +62,8 @@ class Sidecar:
         if append and self.path.exists():
             try:
                 earlier = json.loads(self.path.read_text(encoding="utf-8"))["runs"]
+                if not isinstance(earlier, list):
+                    raise TypeError
             except (OSError, ValueError, KeyError, TypeError):
                 raise UsageError(
                     f"{self.path} is not the JSON of {csv_path.name}; move it away to go on"

@@ -101,13 +101,15 @@ def results(rows: Sequence[Row], device: Device, times: str, width: int) -> Rend
     """The table of a run or sweep: one where the terminal is wide enough, else two."""
     dtypes = sorted({row.dtype for row in rows})
     title = f"{device.name}, {', '.join(dtypes)}, {_times(rows, times)}"
-    parts: list[RenderableType] = [_table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC), title)]
-    if _width(parts[0]) > width:
-        parts.clear()
-        parts.append(_fitting(rows, (*_IDENTITY, *_SPEED), title, width))
+    parts: list[RenderableType] = [Text(title, "bold")]
+    whole = _table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC))
+    if _width(whole) <= width:
+        parts.append(whole)
+    else:
+        parts.append(_fitting(rows, (*_IDENTITY, *_SPEED), width))
         if right := [row for row in rows if row.status == "ok"]:
-            cells = (*_IDENTITY, *_TRAFFIC)
-            parts.append(_fitting(right, cells, "memory traffic and error", width))
+            parts.append(Text("\nmemory traffic and error", "bold"))
+            parts.append(_fitting(right, (*_IDENTITY, *_TRAFFIC), width))
     parts += notes(rows, device)
     return Group(*parts)
 
@@ -126,16 +128,16 @@ def _times(rows: Sequence[Row], times: str) -> str:
     return f"{kind}, {' and '.join(caches)} L2" if caches else kind
 
 
-def _fitting(rows: Sequence[Row], cells: Sequence[_Cell], title: str, width: int) -> Table:
+def _fitting(rows: Sequence[Row], cells: Sequence[_Cell], width: int) -> Table:
     """The table, its columns closer together where it would not fit otherwise."""
-    table = _table(rows, cells, title)
+    table = _table(rows, cells)
     if _width(table) > width:
         table.padding = (0, 1, 0, 0)
     return table
 
 
-def _table(rows: Sequence[Row], cells: Sequence[_Cell], title: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
+    table = Table(box=None, pad_edge=False)
     cells = _known(rows, cells)
     square = all(row.square for row in rows)
     for cell in cells:
@@ -174,8 +176,7 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
         )
     slow = [row for row in rows if row.samples is not None and row.samples < 6]
     if slow:
-        few = "Fewer than 6 samples: the launches that were checked are the samples, no interval."
-        lines.append(Text(few, "dim"))
+        lines.append(Text("Fewer than 6 samples: no confidence interval.", "dim"))
     return lines
 
 
@@ -184,11 +185,9 @@ def _where(row: Row) -> str:
     return shape if row.tile_size is None else f"{shape} tile={row.tile_size}"
 
 
-def best_tiles(found: Sequence[Best]) -> Table:
+def best_tiles(found: Sequence[Best]) -> RenderableType:
     """The best tile of each kernel and problem; several where they cannot be told apart."""
-    table = Table(
-        title="best tile", title_justify="left", title_style="bold", box=None, pad_edge=False
-    )
+    table = Table(box=None, pad_edge=False)
     for name, justify in (("N", "right"), ("kernel", "left"), ("tile", "right"), ("", "left")):
         table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     table.add_column("GFLOP/s", justify="right", no_wrap=True)
@@ -200,7 +199,7 @@ def best_tiles(found: Sequence[Best]) -> Table:
             "tie" if best.ties else "",
             number(best.row.gflops, 4),
         )
-    return table
+    return Group(Text("best tile", "bold"), table)
 
 
 def comparisons(found: Sequence[Comparison]) -> RenderableType:
@@ -212,7 +211,8 @@ def _comparison(each: Comparison) -> list[Text]:
     base, other = each.baseline, each.other
     line = Text(f"{_where(other)}: ", "bold")
     if each.ratio is None:
-        line.append("no comparison, since not both are ok", "not bold yellow")
+        states = " and ".join(f"{row.kernel} is {row.status}" for row in (base, other))
+        line.append(f"no comparison: {states}", "not bold yellow")
         return [line]
     line.append(f"{other.kernel} is {_times_as_fast(each.ratio.value)} {base.kernel}", "not bold")
     line.append(f" ({_interval(each)})", "not bold dim")
@@ -233,10 +233,7 @@ def _interval(each: Comparison) -> str:
 
 def file_comparison(found: FileComparison, names: tuple[str, str]) -> RenderableType:
     """Old against new, a line for each point, and the geometric mean."""
-    table = Table(
-        title=f"{names[0]} -> {names[1]}", title_justify="left", title_style="bold",
-        box=None, pad_edge=False,
-    )  # fmt: skip
+    table = Table(box=None, pad_edge=False)
     for name in ("kernel", "N", "tile", "old", "new", "new/old speed", "verdict"):
         left = name in ("kernel", "verdict")
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
@@ -252,7 +249,7 @@ def file_comparison(found: FileComparison, names: tuple[str, str]) -> Renderable
             f"{each.ratio.value:.3f}" if each.ratio else "",
             verdict,
         )
-    parts: list[RenderableType] = [table]
+    parts: list[RenderableType] = [Text(f"{names[0]} -> {names[1]}", "bold"), table]
     if found.geometric_mean is not None:
         parts.append(Text(f"geometric mean of new/old speed: {found.geometric_mean:.3f}", "bold"))
     for label, rows in (
@@ -260,7 +257,8 @@ def file_comparison(found: FileComparison, names: tuple[str, str]) -> Renderable
         ("only in the new file", found.only_new),
     ):
         if rows:
-            parts.append(Text(f"{len(rows)} points {label}", "yellow"))
+            points = "1 point" if len(rows) == 1 else f"{len(rows)} points"
+            parts.append(Text(f"{points} {label}", "yellow"))
     if found.devices[0] != found.devices[1]:
         text = f"The devices differ: {found.devices[0]} and {found.devices[1]}."
         parts.append(Text(text, "yellow"))

@@ -5,11 +5,12 @@ It never prints. What it has to say goes through a pipe to the supervisor.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -71,6 +72,7 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     What kernels and drivers print goes to the file ``log``, not to the user's terminal.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    _die_with_supervisor()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -91,6 +93,16 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     finally:
         # Clean-up in a CUDA context that a kernel has broken only prints errors.
         os._exit(0)
+
+
+def _die_with_supervisor() -> None:
+    """An endless kernel must not outlive a supervisor that was killed (prctl(2), Linux)."""
+    set_parent_death_signal = 1
+    supervisor = os.getppid()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != supervisor:  # it was gone before the call
+        os._exit(1)
 
 
 class _Bench:

@@ -90,8 +90,8 @@ def test_different_parts_have_different_keys(one: list[str], other: list[str]) -
 
 
 def test_source_hash_is_sha256() -> None:
-    assert source_hash("é\n") == hashlib.sha256("é\n".encode()).hexdigest()[:16]
-    assert source_hash("a") != source_hash("a ")
+    assert source_hash("é\n", Path()) == hashlib.sha256("é\n".encode()).hexdigest()[:16]
+    assert source_hash("a", Path()) != source_hash("a ", Path())
 
 
 def test_source_without_headers_is_itself(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_compiler_named_in_cxx_is_taken_and_a_broken_one_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     tool = tmp_path / "my-c++"
-    tool.write_text("#!/bin/sh\necho 'my-c++ 1.2.3'\n")
+    tool.write_text("#!/bin/sh\n[ $# = 1 ] && echo 'my-c++ 1.2.3'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("CXX", str(tool))
     compiler = by_name(doctor.examine())["C++ compiler"]
@@ -99,6 +99,19 @@ def test_a_compiler_named_in_cxx_is_taken_and_a_broken_one_told(
     assert not compiler.ok
     assert "$CXX" in compiler.found
     assert "does not run" in compiler.found
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_a_compiler_that_makes_nothing_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tool = tmp_path / "idle-c++"
+    tool.write_text("#!/bin/sh\necho 'idle-c++ 1.2.3'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("CXX", str(tool))
+    runtime = by_name(doctor.examine())["cpu runner"]
+    assert not runtime.ok
+    assert runtime.found
 
 
 @pytest.mark.cpu

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -16,8 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import WriteKernel
 
+from conftest import WriteKernel
 from mmbench import cli
 from mmbench.csvfile import read_rows
 from mmbench.measure import StopRule
@@ -150,7 +151,7 @@ def test_the_file_is_named_after_time_and_device(sweep: Sweep, tmp_path: Path) -
     assert session["device"]["name"] == row.device
     (result,) = session["results"]
     assert len(result["samples_ms"]) == row.samples
-    assert min(result["samples_ms"]) == pytest.approx(row.time_ms_min)
+    assert min(result["samples_ms"]) == pytest.approx(row.time_ms_min, rel=1e-4)
 
 
 def test_points_come_problem_by_problem(sweep: Sweep, tmp_path: Path) -> None:
@@ -230,18 +231,40 @@ def test_ctrl_c_while_compilers_run_does_not_wait_for_all_of_them(
     assert time.monotonic() - begin < 5, "it went on compiling"
 
 
-def test_killed_in_the_middle(start: Start, write_kernel: WriteKernel, tmp_path: Path) -> None:
-    write_kernel("mine", ENDLESS)
+def killed(start: Start, path: Path) -> subprocess.Popen[str]:
+    """A sweep that was killed, not interrupted, while its second point ran."""
     words = ["sweep", "naive", "mine.cu", "--n", "32", "--tile", "8", *QUICK]
-    running = start(*words, "--out", "a.csv")
-    path = tmp_path / "a.csv"
-    wait_until(lambda: lines_of(path) == 2, running)
+    running = start(*words, "--out", str(path))
+    sidecar = path.with_suffix(".json")
+    wait_until(lambda: sidecar.exists() and '"samples_ms"' in sidecar.read_text(), running)
+    time.sleep(0.5)
     running.kill()
     running.wait()
+    return running
+
+
+def test_killed_in_the_middle(
+    start: Start, sweep: Sweep, write_kernel: WriteKernel, tmp_path: Path
+) -> None:
+    write_kernel("mine", ENDLESS)
+    path = tmp_path / "a.csv"
+    killed(start, path)
     assert [row.kernel for row in read_rows(path)] == ["naive"]
     assert len(pd.read_csv(path)) == 1
-    assert json.loads(path.with_suffix(".json").read_text())["runs"]
-    assert ends_soon(running.pid), "its worker goes on for ever"
+    (session,) = json.loads(path.with_suffix(".json").read_text())["runs"]
+    assert [each["kernel"] for each in session["results"]] == ["naive"]
+    code, _, err = sweep("naive", "--n", "32,48", "--tile", "8", "--resume", "a.csv")
+    assert code == 0
+    assert "1 of 2 points are in" in err
+
+
+def test_no_worker_outlives_a_killed_sweep(
+    start: Start, write_kernel: WriteKernel, tmp_path: Path
+) -> None:
+    """Its kernel may be endless: it would keep a core, or the GPU, until the next boot."""
+    write_kernel("mine", ENDLESS)
+    running = killed(start, tmp_path / "a.csv")
+    assert ends_soon(running.pid)
 
 
 def test_a_torn_last_line_is_dropped(sweep: Sweep, tmp_path: Path) -> None:
@@ -411,6 +434,7 @@ def test_a_foreign_json_beside_the_file_is_not_overwritten(sweep: Sweep, tmp_pat
     assert code == 2
     assert "a.json is not the JSON of a.csv" in err
     assert (tmp_path / "a.json").read_text() == '{"mine": 1}'
+    gc.collect()  # a file that was left open is told of here, not in the next test
 
 
 def test_the_best_tile_of_each_n_ends_the_output(sweep: Sweep, tmp_path: Path) -> None:

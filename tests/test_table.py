@@ -78,17 +78,18 @@ def text(block: str) -> str:
 def test_results_at_80_columns() -> None:
     assert shown(table.results(ROWS, DEVICE, "GPU", 80), 80) == text("""
         Card, float32, GPU times, cold L2
-        kernel            N  tile  status      time  spread    speed  of roof
-                   or MxNxK                  median       %  GFLOP/s        %
+        kernel        MxNxK  tile  status      time  spread    speed  of roof
+                                             median       %  GFLOP/s        %
         naive          4096    32  ok       23.1 ms     0.3    5,962     29.8
         tiled          4096    32  ok       15.6 ms    12.3    8,788     43.9
         tiled     100x200x7     8  ok       12.3 us            22.68      0.1
         bad            4096    16  wrong
         tutorial        100    16  skipped
         free           4096        timeout
+
         memory traffic and error
-        kernel          N  tile  requested  requested  compulsory  intensity    error
-                 or MxNxK               GB       GB/s        GB/s     FLOP/B      max
+        kernel      MxNxK  tile  requested  requested  compulsory  intensity    error
+                                        GB       GB/s        GB/s     FLOP/B      max
         naive        4096    32        550     23,854       8.730      0.250  2.3e-07
         tiled        4096    32       17.2      1,103       12.87       7.97  1.2e-07
         tiled   100x200x7     8   0.000230      18.63       7.193       1.22  0.0e+00
@@ -99,8 +100,7 @@ def test_results_at_80_columns() -> None:
         free N=4096: timeout: no result after 60 s (free: first launch); the process was
         ended
         Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
-        Fewer than 6 samples: the launches that were checked are the samples, no
-        interval.
+        Fewer than 6 samples: no confidence interval.
     """)
 
 
@@ -108,8 +108,8 @@ def test_results_at_130_columns() -> None:
     # fmt: off
     assert shown(table.results(ROWS, DEVICE, "GPU", 130), 130) == text("""
         Card, float32, GPU times, cold L2
-        kernel            N  tile  status      time  spread    speed  of roof  requested  requested  compulsory  intensity    error
-                   or MxNxK                  median       %  GFLOP/s        %         GB       GB/s        GB/s     FLOP/B      max
+        kernel        MxNxK  tile  status      time  spread    speed  of roof  requested  requested  compulsory  intensity    error
+                                             median       %  GFLOP/s        %         GB       GB/s        GB/s     FLOP/B      max
         naive          4096    32  ok       23.1 ms     0.3    5,962     29.8        550     23,854       8.730      0.250  2.3e-07
         tiled          4096    32  ok       15.6 ms    12.3    8,788     43.9       17.2      1,103       12.87       7.97  1.2e-07
         tiled     100x200x7     8  ok       12.3 us            22.68      0.1   0.000230      18.63       7.193       1.22  0.0e+00
@@ -120,9 +120,26 @@ def test_results_at_130_columns() -> None:
         tutorial N=100 tile=16: skipped: the kernel has no edge guard, so N must be a multiple of TILE_SIZE
         free N=4096: timeout: no result after 60 s (free: first launch); the process was ended
         Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
-        Fewer than 6 samples: the launches that were checked are the samples, no interval.
+        Fewer than 6 samples: no confidence interval.
     """)  # noqa: E501
     # fmt: on
+
+
+def test_square_products_at_80_columns() -> None:
+    assert shown(table.results([NAIVE, TILED], DEVICE, "GPU", 80), 80) == text("""
+        Card, float32, GPU times, cold L2
+        kernel     N  tile  status     time  spread    speed  of roof
+                                     median       %  GFLOP/s        %
+        naive   4096    32  ok      23.1 ms     0.3    5,962     29.8
+        tiled   4096    32  ok      15.6 ms    12.3    8,788     43.9
+
+        memory traffic and error
+        kernel     N  tile  requested  requested  compulsory  intensity    error
+                                   GB       GB/s        GB/s     FLOP/B      max
+        naive   4096    32        550     23,854       8.730      0.250  2.3e-07
+        tiled   4096    32       17.2      1,103       12.87       7.97  1.2e-07
+        Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
+    """)
 
 
 def test_what_no_row_knows_has_no_column() -> None:
@@ -208,7 +225,7 @@ def test_comparisons() -> None:
         N=4096 tile=32: tiled is 1.47 times as fast as naive (95 % interval 1.470 to 1.478: faster)
           tiled requests 1/31.9 of the bytes
         M=100 N=200 K=7 tile=8: tiled is 1,235 times as fast as naive (too few samples for an interval)
-        N=4096 tile=16: no comparison, since not both are ok
+        N=4096 tile=16: no comparison: naive is ok and bad is wrong
     """)  # noqa: E501
 
 

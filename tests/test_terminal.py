@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+
 from conftest import WriteKernel
 
 pytestmark = pytest.mark.cpu

@@ -45,7 +45,7 @@ def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python]
     run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, cwd=home)
     # Only now: pip must not meet the mmbench that this folder holds. Its own .pth files, such
     # as that of an editable install, are not read from here.

@@ -5,6 +5,7 @@ Adding a kernel means adding its .cu file here; nothing in Python names one.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
@@ -55,6 +56,11 @@ def ladder() -> list[KernelSpec]:
 
 def select(chosen: Sequence[str]) -> list[KernelSpec]:
     """The kernels named, each once; none named means those whose header says ``default``."""
-    if chosen:
-        return [get(name) for name in dict.fromkeys(chosen)]
-    return [spec for spec in ladder() if spec.default]
+    if not chosen:
+        return [spec for spec in ladder() if spec.default]
+    found: dict[str, KernelSpec] = {}
+    for spec in map(get, dict.fromkeys(chosen)):
+        # Two files of the same stem: the path tells them apart in every row.
+        name = spec.name if spec.name not in found else str(spec.path)
+        found[name] = dataclasses.replace(spec, name=name)
+    return list(found.values())

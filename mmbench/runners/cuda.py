@@ -141,7 +141,8 @@ class CudaRunner:
 def _options(point: Point) -> tuple[str, ...]:
     folder = str(point.spec.path.parent)
     include = () if folder == str(Path(__file__).parents[1] / "kernels") else (f"-I{folder}",)
-    return ("-std=c++17", "-w", *include, *point.defines)
+    # -lineinfo changes no instruction; it lets profilers and checkers name source lines.
+    return ("-std=c++17", "-w", "-lineinfo", *include, *point.defines)
 
 
 def _source(point: Point) -> str:

@@ -147,6 +147,8 @@ def build(
             )
             if result.returncode != 0:
                 raise CompileError("the host compiler refused it", result.stdout + result.stderr)
+        if not made.exists():
+            raise CompileError(f"the host compiler ({compiler.version}) wrote no library")
         made.replace(library)
     return library, time.perf_counter() - begin
 

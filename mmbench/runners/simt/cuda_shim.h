@@ -31,7 +31,6 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define __restrict __restrict__
-#define SIMT_INLINE static inline __attribute__((always_inline, unused))
 
 typedef simt_uint3 uint3;
 struct dim3 {
@@ -41,6 +40,11 @@ struct dim3 {
     constexpr operator uint3() const { return {x, y, z}; }
 };
 [[maybe_unused]] static constexpr int warpSize = SIMT_WARP;
+
+#ifdef SIMT_CHECKED
+#include "checked_shim.h"
+#else
+#define SIMT_INLINE static inline __attribute__((always_inline, unused))
 
 /* In block form one call runs a whole block, and the rewritten kernel has its own threadIdx. */
 #ifndef SIMT_BLOCK_FORM
@@ -115,13 +119,33 @@ template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::ty
     return simt_atomic(address, [=](T old) -> T { return old == compare ? value : old; });
 }
 
-/* ---- device functions ---- */
+/* ---- loads and stores with a cache hint ---- */
 template <class T> SIMT_INLINE T __ldg(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldcg(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldca(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldcs(const T *p) { return *p; }
 template <class T> SIMT_INLINE void __stcg(T *p, T v) { *p = v; }
 template <class T> SIMT_INLINE void __stcs(T *p, T v) { *p = v; }
+
+#undef assert
+#define assert(condition) \
+    ((condition) ? (void)0 : simt_assert_failed(#condition, __FILE__, __LINE__))
+#define __trap() __builtin_trap()
+
+#define SIMT_VECTOR2(name, type)                                           \
+    struct __attribute__((aligned(2 * sizeof(type)))) name { type x, y; }; \
+    SIMT_INLINE name make_##name(type x, type y) { return {x, y}; }
+#define SIMT_VECTOR3(name, type)            \
+    struct name { type x, y, z; };          \
+    SIMT_INLINE name make_##name(type x, type y, type z) { return {x, y, z}; }
+#define SIMT_VECTOR4(name, type)                                                               \
+    struct __attribute__((aligned(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)))) name {      \
+        type x, y, z, w;                                                                       \
+    };                                                                                         \
+    SIMT_INLINE name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
+#endif /* SIMT_CHECKED */
+
+/* ---- device functions ---- */
 SIMT_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 SIMT_INLINE double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 SIMT_INLINE float __fadd_rn(float a, float b) { return a + b; }
@@ -152,23 +176,7 @@ SIMT_MIN_MAX_MIX(unsigned long, long)
 SIMT_MIN_MAX_MIX(unsigned long long, long long)
 SIMT_MIN_MAX_MIX(double, float)
 
-#undef assert
-#define assert(condition) \
-    ((condition) ? (void)0 : simt_assert_failed(#condition, __FILE__, __LINE__))
-#define __trap() __builtin_trap()
-
 /* ---- vector types ---- */
-#define SIMT_VECTOR2(name, type)                                           \
-    struct __attribute__((aligned(2 * sizeof(type)))) name { type x, y; }; \
-    SIMT_INLINE name make_##name(type x, type y) { return {x, y}; }
-#define SIMT_VECTOR3(name, type)            \
-    struct name { type x, y, z; };          \
-    SIMT_INLINE name make_##name(type x, type y, type z) { return {x, y, z}; }
-#define SIMT_VECTOR4(name, type)                                                               \
-    struct __attribute__((aligned(4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type)))) name {      \
-        type x, y, z, w;                                                                       \
-    };                                                                                         \
-    SIMT_INLINE name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
 SIMT_VECTOR2(float2, float)
 SIMT_VECTOR3(float3, float)
 SIMT_VECTOR4(float4, float)
