@@ -10,7 +10,9 @@ stream until all is queued.
 from __future__ import annotations
 
 import datetime
+import os
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
@@ -40,7 +42,8 @@ def main() -> None:
         program = runner.compile(point)
     session = CudaSession(0)
     measure(session, session.load(program, point, point.launch()), runner)
-    session.close()
+    sys.stdout.flush()
+    os._exit(0)  # as the worker process does: PyCUDA's own clean-up wants an empty context stack
 
 
 def measure(session: CudaSession, kernel: CudaKernel, runner: CudaRunner) -> None:
