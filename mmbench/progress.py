@@ -23,7 +23,7 @@ from mmbench.spec import Point
 
 _CONSTANT_COST = 2e8  # of a point, in FLOP: what checking costs however small the product
 _CHECKED_LAUNCHES = 2
-_OTHER_COLUMNS = 50  # what the bar and the times need, and a "^C"
+_OTHER_COLUMNS = 52  # what the bar and the times need, and a "^C"
 
 
 class ProgressView:
