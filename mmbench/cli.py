@@ -329,6 +329,100 @@ def _compare_kernels(
     return _exit_code(rows)
 
 
+@cli.command()
+@click.argument("name", metavar="KERNEL")
+@click.option("-n", "--n", "n", type=Axis(),
+              help="Sizes to check at.  [default: small ones that expose faults]"
+              )  # fmt: skip
+@_tile_option
+@_shape_options
+@click.option("--runner", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True,
+              help="cpu: the checked build, no GPU needed. cuda: compute-sanitizer on the GPU."
+              )  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["table", "json", "sarif"]), default="table",
+              show_default=True, help="What is printed.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=60.0,
+              show_default=True, help="Seconds for one point.")  # fmt: skip
+def check(
+    name: str,
+    n: tuple[int, ...] | None,
+    tiles: tuple[int, ...] | None,
+    m: int | None,
+    k: int | None,
+    runner: str,
+    form: str,
+    timeout: float,
+) -> int:
+    """Find out why a kernel is wrong: races, stray accesses, missing barriers, with the line.
+
+    The checked build runs the kernel on the host, counts every access and says what a warp
+    makes of it. No GPU is needed. Exits 1 if something was found.
+    """
+    from mmbench import axes, check_view, kernels
+    from mmbench import check as checking
+
+    spec = kernels.get(name)
+    points = checking.choose_points(spec)
+    if n or tiles or m or k:
+        sizes = n or tuple(dict.fromkeys(point.problem.n for point in points))
+        points = axes.points([spec], axes.problems(sizes, m, k), tiles)
+    points = _fit(points, runner)
+    if runner == "cuda":
+        from mmbench.check import sanitizer
+
+        found = checking.merge(spec, [sanitizer.check_point_on_gpu(p) for p in points])
+    else:
+        found = checking.check_kernel(spec, points, timeout=timeout)
+    if form == "table":
+        _console().print(check_view.report(found, runner))
+    else:
+        import json
+
+        from mmbench.check.sarif import to_sarif
+
+        value = to_sarif([found]) if form == "sarif" else check_view.as_json(found)
+        click.echo(json.dumps(value, indent=1, allow_nan=False))
+    return EXIT_OK if found.ok else EXIT_FAILED
+
+
+def _fit(points: Sequence[Point], runner: str) -> list[Point]:
+    """The points that can run; the reasons of the others on stderr. None left is an error."""
+    from mmbench.fitness import unfit_reason
+    from mmbench.runners import open_runner
+
+    device = open_runner(runner)[0].device
+    reasons = {str(point): unfit_reason(point, device) for point in points}
+    for point, reason in reasons.items():
+        if reason:
+            _say(f"{point} skipped: {reason}")
+    left = [point for point in points if not reasons[str(point)]]
+    if not left:
+        raise UsageError("no point is left to check")
+    return left
+
+
+@cli.command()
+@click.argument("name", metavar="KERNEL")
+@click.option("-n", "--n", "n", type=click.IntRange(min=1), default=256, show_default=True,
+              help="Edge of the matrices.")  # fmt: skip
+@click.option("-t", "--tile", "tiles", type=Axis(),
+              help="TILE_SIZE.  [default: the kernel's last]")  # fmt: skip
+@_shape_options
+def profile(name: str, n: int, tiles: tuple[int, ...] | None, m: int | None, k: int | None) -> int:
+    """Read the GPU's counters for one launch: model, counted and measured side by side.
+
+    Needs ncu (Nsight Compute). The card's clocks are left alone. The counts are those of the
+    checked build on the host, which takes some seconds from N = 256 on.
+    """
+    from mmbench import axes, check_view, kernels, profiling
+
+    spec = kernels.get(name)
+    points = axes.points([spec], axes.problems([n], m, k), tiles)
+    (point,) = _fit(points[-1:], "cuda")
+    _console().print(check_view.profile(point, profiling.profile(point)))
+    return EXIT_OK
+
+
 @cli.command(name="list")
 def list_kernels() -> None:
     """List the built-in kernels, each below the one it improves on."""

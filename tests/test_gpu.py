@@ -222,3 +222,47 @@ def test_the_command_line_measures_and_saves(gpu: Runner, tmp_path: Path) -> Non
     assert {row["status"] for row in rows} == {"ok"}
     assert all(row["cache"] == "cold" and row["roof_percent"] > 0 for row in rows)
     assert len(out.read_text().splitlines()) == 1 + len(rows)
+
+
+@pytest.mark.parametrize(
+    ("planted", "kind"),
+    [
+        (("C[row * N + col] = acc", "C[row * N + col + 64] = acc"), "out-of-bounds-write"),
+        (("FIRST", ""), "race"),
+        (("A[row * N + t + tx] : 0.0f", "A[row * N + t + tx + N] : 0.0f"), "out-of-bounds-read"),
+    ],
+    ids=["stray write", "missing barrier", "stray read"],
+)
+def test_check_on_the_gpu_finds_what_the_checked_build_finds(
+    gpu: Runner, write_kernel: WriteKernel, planted: tuple[str, str], kind: str
+) -> None:
+    from mmbench.check.sanitizer import check_point_on_gpu
+
+    body = TILED.replace(*planted).replace("FIRST", "__syncthreads();")
+    path = write_kernel("planted", body.replace("SECOND", "__syncthreads();"))
+    (point,) = points_of(path, "33")
+    report = check_point_on_gpu(point, ("racecheck",) if kind == "race" else ("memcheck",))
+    assert any(finding.kind.endswith(kind) for finding in report.findings), report
+    assert all(finding.line > 0 for finding in report.findings)
+
+
+def test_a_right_kernel_has_a_clean_bill_on_the_gpu(gpu: Runner) -> None:
+    from mmbench.check.sanitizer import check_point_on_gpu
+
+    (point,) = points_of("tiled", "33")
+    report = check_point_on_gpu(point)
+    assert report.findings == ()
+    assert report.verdict_message == ""
+
+
+@pytest.mark.parametrize("name", ["naive", "uncoalesced", "tiled", "tutorial"])
+def test_counted_sectors_are_what_the_gpu_measures(gpu: Runner, name: str) -> None:
+    from mmbench import profiling
+
+    (point,) = points_of(name, "64")
+    rows = {row.name: row for row in profiling.profile(point)}
+    for quantity in ("requests", "sectors"):
+        for op in ("load", "store"):
+            row = rows[f"global {op} {quantity}"]
+            assert row.counted == row.measured, row
+    assert rows["shared load bank conflicts"].measured == 0

@@ -86,7 +86,7 @@ class CpuRunner:
         try:
             path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
         except CompileError as error:
-            raise _in_users_words(error, spec.path) from None
+            raise host_compiler.in_users_words(error, spec.path) from None
         if spec.static_shared is not None:
             shared = spec.static_shared.value(point.names)
         else:
@@ -117,19 +117,6 @@ def _unit(point: Point, source: str) -> str:
         f'#line 1 "{spec.path}"\n{source}\n#line 1 "mmbench"\n{dynamic}'
         f'extern "C" void simt_entry(void **arguments) {{ simt_call(&{spec.entry}, arguments); }}\n'
     )
-
-
-_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
-
-
-def _in_users_words(error: CompileError, path: Path) -> CompileError:
-    """The first error in the user's own file, with its line; wrapper lines are no one's."""
-    errors = _ERROR.findall(error.details)
-    mine = [found for found in errors if found[0] == str(path)] or errors
-    if not mine:
-        return CompileError(f"{path}: the host compiler refused it", error.details)
-    where, line, text = mine[0]
-    return CompileError(f"{where}:{line}: error: {text}", error.details)
 
 
 def _static_shared_bytes(library: Path, source: str) -> int:

@@ -12,10 +12,11 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mmbench import metrics
+from mmbench.check import UnsupportedError, check_point
 from mmbench.errors import LaunchError, MmbenchError, RunnerUnavailableError
 from mmbench.once import command_words
 from mmbench.runners import find_tool
@@ -84,9 +85,9 @@ class ProfileRow:
     measured: float | None
 
 
-def profile(point: Point, counted: Mapping[str, float]) -> list[ProfileRow]:
-    """Run the point under ncu. ``counted`` maps a counter's name to the checked build's count."""
-    measured = measure(point)
+def profile(point: Point) -> list[ProfileRow]:
+    """Run the point under ncu and through the checked build."""
+    measured, counted = measure(point), count(point)
     return [
         ProfileRow(
             each.name,
@@ -97,6 +98,28 @@ def profile(point: Point, counted: Mapping[str, float]) -> list[ProfileRow]:
         )
         for each in COUNTERS
     ]
+
+
+def count(point: Point) -> dict[str, float]:
+    """The checked build's counts by the counter's name; empty for a kernel it does not run."""
+    try:
+        counts = check_point(point).counts
+    except UnsupportedError:
+        return {}
+
+    def total(space: str, op: str, field: str) -> int:
+        chosen = [each for each in counts if (each.space, each.op) == (space, op)]
+        return sum(getattr(each, field) for each in chosen)
+
+    found: dict[str, float] = {}
+    for op in ("load", "store"):
+        for field in ("requests", "sectors"):
+            found[f"global {op} {field}"] = total("global", op, field)
+        wavefronts = total("shared", op, "wavefronts")
+        found[f"shared {op} wavefronts"] = wavefronts
+        conflicts = wavefronts - total("shared", op, "ideal_wavefronts")
+        found[f"shared {op} bank conflicts"] = conflicts
+    return found
 
 
 def measure(point: Point) -> dict[str, float]:

@@ -1,0 +1,111 @@
+"""Chooses the small points at which a kernel's faults show."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from mmbench.errors import UnfitError
+from mmbench.expressions import ExpressionError
+from mmbench.fitness import static_shared_reason, unfit_reason
+from mmbench.runners import CUDA_LIMITS, Device
+from mmbench.spec import KernelSpec, Point, Problem
+
+_LARGEST = 160  # edge that is looked at
+_MOST_PRODUCTS = 2**22  # M*N*K of one point: about a tenth of a second for a naive kernel
+_MOST_POINTS = 8
+_MOST_ELEMENTS = 2**24  # of C in any checked run: who touched each is kept, in 72 bytes
+_SPARE = 1 << 40
+_DEVICE = Device("cpu", 0, "checked build", "", CUDA_LIMITS, _SPARE, _SPARE)
+
+
+def choose_points(spec: KernelSpec) -> list[Point]:
+    """Small points that show faults: about the tile's edge, several tiles, not square.
+
+    Raise UnfitError where the kernel can run at none of them.
+    """
+    points: list[Point] = []
+    for params, fitting in _parameters(spec):
+        sizes = _sizes(spec, params, fitting)
+        points += sizes if not points else sizes[-2:]
+    if not points:
+        raise UnfitError(f"{spec.path}: no size up to {_LARGEST} fits the kernel's own conditions")
+    points.sort(key=_volume)
+    return points[:_MOST_POINTS]
+
+
+def refuse_unfit(point: Point, static_shared: int = 0) -> None:
+    """Raise UnfitError where a GPU would refuse the launch, or the problem is too large."""
+    reasons = [unfit_reason(point, _DEVICE), *static_shared_reason(static_shared, _DEVICE)]
+    if point.problem.m * point.problem.n > _MOST_ELEMENTS:
+        reasons.append("a checked run is for small problems: C has more than 2**24 elements")
+    for reason in reasons:
+        if reason is not None:
+            raise UnfitError(f"{point}: {reason}")
+
+
+def _parameters(spec: KernelSpec) -> list[tuple[dict[str, int], list[Problem]]]:
+    """Two sets of parameters with the squares that they fit: those of the smallest blocks that
+    have two warps.
+    """
+    names = sorted(spec.params)
+    usable = []
+    enough = []
+    for values in product(*(sorted(set(spec.params[name])) for name in names)):
+        params = dict(zip(names, values, strict=True))
+        fitting = _fitting(spec, params)
+        if not fitting:
+            continue
+        usable.append((params, fitting))
+        if Point(spec, fitting[0], params).launch().threads > 32:
+            enough.append((params, fitting))
+        if len(enough) == 2:
+            break
+    return (enough or usable)[:2]
+
+
+def _fits(point: Point) -> bool:
+    try:
+        return _volume(point) <= _MOST_PRODUCTS and unfit_reason(point, _DEVICE) is None
+    except ExpressionError:
+        return False
+
+
+def _fitting(spec: KernelSpec, params: dict[str, int]) -> list[Problem]:
+    """The square problems that a kernel takes, smallest first."""
+    problems = [Problem(n, n, n) for n in range(1, _LARGEST + 1)]
+    return [problem for problem in problems if _fits(Point(spec, problem, params))]
+
+
+def _tile(spec: KernelSpec, params: dict[str, int], fitting: list[Problem]) -> int:
+    """The edge of what a block computes, as far as the parameters and the launch tell."""
+    launch = Point(spec, fitting[0], params).launch()
+    one_block = fitting[0].n
+    for problem in fitting[1:]:
+        if Point(spec, problem, params).launch().blocks > 1:
+            break
+        one_block = problem.n
+    guesses = [*params.values(), *launch.block, one_block]
+    return max([guess for guess in guesses if guess <= _LARGEST // 2], default=16)
+
+
+def _sizes(spec: KernelSpec, params: dict[str, int], fitting: list[Problem]) -> list[Point]:
+    tile = max(_tile(spec, params, fitting), 4)
+    half = tile // 2
+    squares = (tile - 1, tile, tile + 1, 2 * tile, 2 * tile + 1, 3 * tile)
+    problems = [Problem(n, n, n) for n in squares]
+    if spec.rectangular:
+        problems += [
+            Problem(tile + 1, 2 * tile - 1, half + 3),
+            Problem(half + 1, tile - 1, 2 * tile + 2),
+            Problem(2 * tile, tile, 3 * tile),
+        ]
+    points = [Point(spec, problem, params) for problem in problems]
+    points = [point for point in points if _fits(point)]
+    if not points:
+        points = [Point(spec, problem, params) for problem in fitting[:3]]
+    return sorted(points, key=_volume)
+
+
+def _volume(point: Point) -> int:
+    problem = point.problem
+    return problem.m * problem.n * problem.k

@@ -1,0 +1,168 @@
+"""What a check and a profile found, to what a terminal shows and to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from mmbench.check.kinds import KINDS
+from mmbench.check.report import AccessCount, Finding, KernelFinding, KernelReport, PointReport
+from mmbench.profiling import ProfileRow
+from mmbench.spec import Point
+from mmbench.table import number
+
+_STYLES = {"error": "bold red", "note": "yellow"}
+_CPU_CHECKED = (
+    "races in shared and global memory, accesses outside matrices and shared arrays, "
+    "uninitialised reads, barriers that not all threads reach, misaligned vectors, C never "
+    "written, A and B changed, and C against A * B exactly"
+)
+_GPU_CHECKED = (
+    "compute-sanitizer's memcheck, racecheck, initcheck and synccheck, and C against A * B exactly"
+)
+
+
+def report(found: KernelReport, runner: str) -> RenderableType:
+    """The findings of a kernel, or a clean bill that says what was checked; then the counts."""
+    points = ", ".join(_shape(each.point) for each in found.reports)
+    how = "on the GPU under compute-sanitizer" if runner == "cuda" else "by the checked CPU build"
+    parts: list[RenderableType] = [
+        Text(f"{found.spec.name}", "bold").append(f", checked {how} at {points}", "not bold")
+    ]
+    for merged in found.findings:
+        parts += [Text(), *_finding(merged, len(found.reports))]
+    wrong = [each for each in found.reports if each.verdict_message]
+    for each in wrong[:1]:
+        at = f"{_shape(each.point)} ({len(wrong)} of {len(found.reports)} points)"
+        parts += [Text(), Text("wrong result", "bold red").append(f" at {at}", "not bold default")]
+        parts.append(Text(f"  {each.verdict_message}"))
+    if found.ok:
+        checked = _GPU_CHECKED if runner == "cuda" else _CPU_CHECKED
+        clean = Text("no fault found", "bold green")
+        parts += [Text(), clean.append(f". Checked: {checked}.", "not bold default")]
+    if runner != "cuda":
+        parts += [Text(), counts(max(found.reports, key=_accesses))]
+    return Group(*parts)
+
+
+def _shape(point: Point) -> str:
+    problem = point.problem
+    shape = f"N={problem.n}" if problem.square else f"{problem.m}x{problem.n}x{problem.k}"
+    return shape if point.tile is None else f"{shape}/{point.tile}"
+
+
+def _accesses(each: PointReport) -> int:
+    return sum(count.accesses for count in each.counts)
+
+
+def _finding(merged: KernelFinding, points: int) -> list[Text]:
+    """Kind and place, the source line, the sentence, and how to mend it."""
+    finding = merged.finding
+    head = Text(finding.kind, _STYLES[finding.severity])
+    head.append(f"  {finding.path}:{finding.line}", "not bold default")
+    if finding.column:
+        head.append(f":{finding.column}", "not bold default")
+    seen = f"{merged.points} of {points} points" if points > 1 else _shape(merged.point)
+    head.append(f"  ({_shape(merged.point)}; {seen})" if points > 1 else f"  ({seen})", "dim")
+    lines = [head]
+    if finding.source_line:
+        lines.append(Text(f"  {finding.line:>4} | {finding.source_line}", "cyan"))
+    lines.append(Text(f"  {finding.message}"))
+    if finding.hint:
+        lines.append(Text(f"  mend: {finding.hint}", "dim"))
+    return lines
+
+
+def counts(each: PointReport) -> RenderableType:
+    """A line for each line of the source that accesses memory."""
+    table = Table(box=None, pad_edge=False)
+    for name, left in (
+        ("line", False), ("variable", True), ("", True), ("accesses", False), ("requests", False),
+        ("sectors/request", False), ("wavefronts/request", False),
+    ):  # fmt: skip
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    for count in each.counts:
+        table.add_row(
+            str(count.line),
+            count.variable,
+            count.op,
+            f"{count.accesses:,}",
+            f"{count.requests:,}",
+            _ratio(count.sectors, count.ideal_sectors, count.requests),
+            _ratio(count.wavefronts, count.ideal_wavefronts, count.requests),
+        )
+    title = Text(f"memory accesses at {_shape(each.point)}, as written in the source", "bold")
+    note = Text("(ideal) in brackets where a line needs more; nvcc may merge loads.", "dim")
+    return Group(title, table, note)
+
+
+def _ratio(taken: int, ideal: int, requests: int) -> Text:
+    """Taken a request, with the ideal behind it where that is less."""
+    if not taken or not requests:
+        return Text()
+    text = Text(f"{taken / requests:.2f}")
+    if taken > ideal:
+        text.stylize("yellow")
+        text.append(f" ({ideal / requests:.2f})")
+    return text
+
+
+def as_json(found: KernelReport) -> dict[str, Any]:
+    """A report as one value for json.dumps."""
+    return {
+        "kernel": found.spec.name,
+        "file": str(found.spec.path),
+        "ok": found.ok,
+        "findings": [_finding_json(merged) for merged in found.findings],
+        "points": [
+            {
+                "m": each.point.problem.m,
+                "n": each.point.problem.n,
+                "k": each.point.problem.k,
+                "params": dict(each.point.params),
+                "wrong": each.verdict_message,
+                "counts": [_count_json(count) for count in each.counts],
+            }
+            for each in found.reports
+        ],
+    }
+
+
+def _finding_json(merged: KernelFinding) -> dict[str, Any]:
+    finding: Finding = merged.finding
+    cells = dataclasses.asdict(finding)
+    return {
+        **cells,
+        "severity": finding.severity,
+        "explanation": KINDS[finding.kind].explanation,
+        "points": merged.points,
+    }
+
+
+def _count_json(count: AccessCount) -> dict[str, Any]:
+    return {**dataclasses.asdict(count), "bytes": count.bytes}
+
+
+def profile(point: Point, rows: Sequence[ProfileRow]) -> RenderableType:
+    """Model, counted and measured beside each other."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "unit", "model", "counted", "measured"):
+        left = name in ("", "unit")
+        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    for row in rows:
+        cells = (row.model, row.counted, row.measured)
+        table.add_row(row.name, row.unit, *(number(cell, 12) for cell in cells))
+    return Group(
+        Text(f"{point.spec.name} at {_shape(point)}", "bold"),
+        table,
+        Text(
+            "model: the header's traffic, or each element once (DRAM). counted: the checked "
+            "build, as written in the source. measured: the GPU's counters (ncu).",
+            "dim",
+        ),
+    )

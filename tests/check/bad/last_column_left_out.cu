@@ -1,0 +1,25 @@
+// /// kernel
+// summary = "The guard leaves the last column of C out."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+//
+// [traffic]
+// reads = "0"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K) // EXPECT c-not-written
+{
+    int row = blockIdx.y * TILE_SIZE + threadIdx.y, col = blockIdx.x * TILE_SIZE + threadIdx.x;
+    if (row >= M || col >= N - 1) return;
+    float acc = 0.0f;
+    for (int k = 0; k < K; ++k) acc += A[row * K + k] * B[k * N + col];
+    C[row * N + col] = acc;
+}

@@ -1,0 +1,26 @@
+// /// kernel
+// summary = "The index into B begins one row too early."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+//
+// [traffic]
+// reads = "0"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    int row = blockIdx.y * TILE_SIZE + threadIdx.y, col = blockIdx.x * TILE_SIZE + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < K; ++k)
+        acc += A[row * K + k] * B[(k - 1) * N + col]; // EXPECT out-of-bounds-read
+    C[row * N + col] = acc;
+}

@@ -1,0 +1,32 @@
+// /// kernel
+// summary = "The barrier between filling the tiles and reading them is missing."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+//
+// [traffic]
+// reads = "0"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    __shared__ float sA[TILE_SIZE][TILE_SIZE];
+    __shared__ float sB[TILE_SIZE][TILE_SIZE];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * TILE_SIZE + ty, col = blockIdx.x * TILE_SIZE + tx;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += TILE_SIZE) {
+        sA[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f; // EXPECT shared-race
+        sB[ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0.0f; // EXPECT shared-race
+        for (int k = 0; k < TILE_SIZE; ++k) acc += sA[ty][k] * sB[k][tx];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}

@@ -1,0 +1,34 @@
+// /// kernel
+// summary = "All in double."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+// dtype = "float64"
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+//
+// [traffic]
+// reads = "M * K * ceil_div(N, TILE_SIZE) + K * N * ceil_div(M, TILE_SIZE)"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const double *A, const double *B, double *C, int M, int N, int K)
+{
+    __shared__ double sA[TILE_SIZE][TILE_SIZE];
+    __shared__ double sB[TILE_SIZE][TILE_SIZE];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * TILE_SIZE + ty, col = blockIdx.x * TILE_SIZE + tx;
+    double acc = 0.0;
+    for (int k0 = 0; k0 < K; k0 += TILE_SIZE) {
+        sA[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0;
+        sB[ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0.0;
+        __syncthreads();
+        for (int k = 0; k < TILE_SIZE; ++k) acc += sA[ty][k] * sB[k][tx];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}

@@ -1,0 +1,35 @@
+// /// kernel
+// summary = "Both tiles lie in dynamic shared memory."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+// dynamic_shared_bytes = "2 * TILE_SIZE * TILE_SIZE * 4"
+//
+// [traffic]
+// reads = "M * K * ceil_div(N, TILE_SIZE) + K * N * ceil_div(M, TILE_SIZE)"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    extern __shared__ __align__(16) float tiles[];
+    float *sA = tiles, *sB = tiles + TILE_SIZE * TILE_SIZE;
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * TILE_SIZE + ty, col = blockIdx.x * TILE_SIZE + tx;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += TILE_SIZE) {
+        sA[ty * TILE_SIZE + tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
+        sB[ty * TILE_SIZE + tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < TILE_SIZE; ++k)
+            acc += sA[ty * TILE_SIZE + k] * sB[k * TILE_SIZE + tx];
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}

@@ -1,0 +1,33 @@
+// /// kernel
+// summary = "The inner loop is unrolled by a pragma, and the tiles are declared in the loop."
+// entry = "matmul"
+// arguments = ["A", "B", "C", "int M", "int N", "int K"]
+//
+// [params]
+// TILE_SIZE = [8]
+//
+// [launch]
+// block = ["TILE_SIZE", "TILE_SIZE"]
+// grid = ["ceil_div(N, TILE_SIZE)", "ceil_div(M, TILE_SIZE)"]
+//
+// [traffic]
+// reads = "M * K * ceil_div(N, TILE_SIZE) + K * N * ceil_div(M, TILE_SIZE)"
+// writes = "M * N"
+// ///
+
+__global__ void matmul(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int row = blockIdx.y * TILE_SIZE + ty, col = blockIdx.x * TILE_SIZE + tx;
+    float acc = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += TILE_SIZE) {
+        __shared__ float sA[TILE_SIZE][TILE_SIZE], sB[TILE_SIZE][TILE_SIZE];
+        sA[ty][tx] = row < M && k0 + tx < K ? A[row * K + k0 + tx] : 0.0f;
+        sB[ty][tx] = k0 + ty < K && col < N ? B[(k0 + ty) * N + col] : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < TILE_SIZE; ++k) acc = fmaf(sA[ty][k], sB[k][tx], acc);
+        __syncthreads();
+    }
+    if (row < M && col < N) C[row * N + col] = acc;
+}
