@@ -1,9 +1,9 @@
 """The checked build's counts against the GPU's counters, kernel by kernel.
 
-    python benchmarks/counters.py [--n 128] [--out results/h200-counters.json] KERNEL...
+    python benchmarks/counters.py [--n 128] [--out results/h200-counters.json] KERNEL[@TILE]...
 
-Each kernel is run once under ncu at N x N x N with its header's last parameters, and through
-the checked build on the host. docs/counters.md is made from the file that this writes.
+Each kernel is run once under ncu at N x N x N, with this TILE_SIZE or its header's last, and
+through the checked build on the host. docs/counters.md is made from the file that this writes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def main() -> None:
     options = parser.parse_args()
     device = open_runner("cuda")[0].device
     found = []
-    for name in options.kernels:
-        *_, point = axes.points([kernels.get(name)], axes.problems([options.n]), None)
+    for text in options.kernels:
+        name, _, tile = text.partition("@")
+        tiles = [int(tile)] if tile else None
+        *_, point = axes.points([kernels.get(name)], axes.problems([options.n]), tiles)
         rows = profile(point)
         print(point)
         for row in rows:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -18,14 +19,16 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from mmbench import best, csvfile, kernels, table
+from mmbench import best, check_view, csvfile, kernels, table
+from mmbench.check import check_kernel
 from mmbench.results import COLUMNS, Row
 from mmbench.runners import CUDA_LIMITS, Device
 
 ROOT = Path(__file__).parent.parent
 H200 = ROOT / "results" / "h200.csv"
+COUNTERS = ROOT / "results" / "h200-counters.json"
 WIDTH = 120
-PAGES = ("README.md", "docs/columns.md")
+PAGES = ("README.md", "docs/columns.md", "docs/counters.md")
 
 
 def h200_rows() -> list[Row]:
@@ -106,9 +109,37 @@ def column_table() -> str:
     return "\n".join(lines)
 
 
+def check_example() -> str:
+    """What ``mmbench check`` says of a tiled kernel whose second barrier is missing."""
+    os.chdir(ROOT)
+    spec = kernels.get("tests/check/bad/no_barrier_before_reload.cu")
+    return as_text(check_view.report(check_kernel(spec), "cpu"), 100)
+
+
+def counters() -> str:
+    """Counted and measured, a line for each kernel; a cell holds one figure where they agree."""
+    kept = json.loads(COUNTERS.read_text())
+    names = [row["name"] for row in kept["kernels"][0]["rows"] if row["counted"] is not None]
+    lines = ["| kernel | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for kernel in kept["kernels"]:
+        tile = kernel["params"].get("TILE_SIZE")
+        cells = [f"`{kernel['kernel']}`" + (f" T={tile}" if tile else "")]
+        for row in kernel["rows"]:
+            if row["name"] in names:
+                counted, measured = f"{row['counted']:,.0f}", f"{row['measured']:,.0f}"
+                same = counted == measured
+                cells.append(counted if same else f"{counted} / **{measured}**")
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", f"N = {kept['n']}, {kept['device']}, driver {kept['driver']}, "
+              f"{kept['compiler']}, {kept['date']}."]  # fmt: skip
+    return "\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "h200-run": h200_run,
     "h200-sweep": h200_sweep,
+    "check": check_example,
+    "counters": counters,
     "kernels": kernel_table,
     "columns": column_table,
 }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +15,6 @@ from mmbench.check.kinds import KINDS
 from mmbench.check.report import AccessCount, Finding, KernelFinding, KernelReport, PointReport
 from mmbench.profiling import ProfileRow
 from mmbench.spec import Point
-from mmbench.table import number
 
 _STYLES = {"error": "bold red", "note": "yellow"}
 _CPU_CHECKED = (
@@ -29,18 +29,17 @@ _GPU_CHECKED = (
 
 def report(found: KernelReport, runner: str) -> RenderableType:
     """The findings of a kernel, or a clean bill that says what was checked; then the counts."""
-    points = ", ".join(_shape(each.point) for each in found.reports)
     how = "on the GPU under compute-sanitizer" if runner == "cuda" else "by the checked CPU build"
-    parts: list[RenderableType] = [
-        Text(f"{found.spec.name}", "bold").append(f", checked {how} at {points}", "not bold")
-    ]
+    title = Text(found.spec.name, "bold").append(f", checked {how}", "not bold")
+    parts: list[RenderableType] = [title]
+    parts += [_indented(Text(line)) for line in _sizes(found.reports)]
     for merged in found.findings:
         parts += [Text(), *_finding(merged, len(found.reports))]
     wrong = [each for each in found.reports if each.verdict_message]
     for each in wrong[:1]:
         at = f"{_shape(each.point)} ({len(wrong)} of {len(found.reports)} points)"
         parts += [Text(), Text("wrong result", "bold red").append(f" at {at}", "not bold default")]
-        parts.append(Text(f"  {each.verdict_message}"))
+        parts.append(_indented(Text(each.verdict_message)))
     if found.ok:
         checked = _GPU_CHECKED if runner == "cuda" else _CPU_CHECKED
         clean = Text("no fault found", "bold green")
@@ -50,17 +49,27 @@ def report(found: KernelReport, runner: str) -> RenderableType:
     return Group(*parts)
 
 
+def _sizes(reports: Sequence[PointReport]) -> list[str]:
+    """The sizes that were checked, a line for each tile."""
+    lines = []
+    for tile in dict.fromkeys(each.point.tile for each in reports):
+        problems = [each.point.problem for each in reports if each.point.tile == tile]
+        sizes = [str(p.n) if p.square else f"{p.m}x{p.n}x{p.k}" for p in problems]
+        lines.append(f"{'' if tile is None else f'tile {tile}, '}N or MxNxK: {', '.join(sizes)}")
+    return lines
+
+
 def _shape(point: Point) -> str:
     problem = point.problem
     shape = f"N={problem.n}" if problem.square else f"{problem.m}x{problem.n}x{problem.k}"
-    return shape if point.tile is None else f"{shape}/{point.tile}"
+    return shape if point.tile is None else f"{shape} tile={point.tile}"
 
 
 def _accesses(each: PointReport) -> int:
     return sum(count.accesses for count in each.counts)
 
 
-def _finding(merged: KernelFinding, points: int) -> list[Text]:
+def _finding(merged: KernelFinding, points: int) -> list[RenderableType]:
     """Kind and place, the source line, the sentence, and how to mend it."""
     finding = merged.finding
     head = Text(finding.kind, _STYLES[finding.severity])
@@ -69,13 +78,17 @@ def _finding(merged: KernelFinding, points: int) -> list[Text]:
         head.append(f":{finding.column}", "not bold default")
     seen = f"{merged.points} of {points} points" if points > 1 else _shape(merged.point)
     head.append(f"  ({_shape(merged.point)}; {seen})" if points > 1 else f"  ({seen})", "dim")
-    lines = [head]
+    lines: list[RenderableType] = [head]
     if finding.source_line:
         lines.append(Text(f"  {finding.line:>4} | {finding.source_line}", "cyan"))
-    lines.append(Text(f"  {finding.message}"))
+    lines.append(_indented(Text(finding.message)))
     if finding.hint:
-        lines.append(Text(f"  mend: {finding.hint}", "dim"))
+        lines.append(_indented(Text(f"mend: {finding.hint}", "dim")))
     return lines
+
+
+def _indented(text: Text) -> Padding:
+    return Padding(text, (0, 0, 0, 2))
 
 
 def counts(each: PointReport) -> RenderableType:
@@ -156,7 +169,9 @@ def profile(point: Point, rows: Sequence[ProfileRow]) -> RenderableType:
         table.add_column(name, justify="left" if left else "right", no_wrap=True)
     for row in rows:
         cells = (row.model, row.counted, row.measured)
-        table.add_row(row.name, row.unit, *(number(cell, 12) for cell in cells))
+        table.add_row(
+            row.name, row.unit, *("" if cell is None else f"{cell:,.0f}" for cell in cells)
+        )
     return Group(
         Text(f"{point.spec.name} at {_shape(point)}", "bold"),
         table,

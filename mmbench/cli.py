@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
+KERNEL_FAILURES = ("compile", "launch", "crash", "timeout")  # the kernel's fault, not the command's
 DEFAULT_RUN_N = 1024
 DEFAULT_SWEEP_N = {"cuda": "256:8192:*2", "cpu": "128:1024:*2"}
 
@@ -46,6 +47,22 @@ class Axis(click.ParamType[tuple[int, ...]]):
             self.fail(error.message, param, ctx)
 
 
+class Index(click.ParamType[tuple[int, int, int]]):
+    """The index of a block or thread: x or x,y or x,y,z."""
+
+    name = "x,y"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int, int]:
+        import re
+
+        if not re.fullmatch(r"\d+(,\d+){0,2}", str(value)):
+            self.fail(f'"{value}" is no index; write x,y, such as 1,0', param, ctx)
+        x, y, z = (*map(int, str(value).split(",")), 0, 0)[:3]
+        return x, y, z
+
+
 def main() -> None:
     """Entry point of the console script: run a command and turn errors into exit codes."""
     try:
@@ -56,7 +73,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except MmbenchError as error:
         click.echo(f"mmbench: {error.message}", err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(EXIT_FAILED if error.kind in KERNEL_FAILURES else EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
         click.echo("mmbench: interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -370,7 +387,7 @@ def check(
     if runner == "cuda":
         from mmbench.check import sanitizer
 
-        found = checking.merge(spec, [sanitizer.check_point_on_gpu(p) for p in points])
+        found = sanitizer.check_kernel_on_gpu(spec, points, timeout)
     else:
         found = checking.check_kernel(spec, points, timeout=timeout)
     if form == "table":
@@ -397,7 +414,7 @@ def _fit(points: Sequence[Point], runner: str) -> list[Point]:
             _say(f"{point} skipped: {reason}")
     left = [point for point in points if not reasons[str(point)]]
     if not left:
-        raise UsageError("no point is left to check")
+        raise UsageError("none of the points asked for can run here")
     return left
 
 
@@ -421,6 +438,58 @@ def profile(name: str, n: int, tiles: tuple[int, ...] | None, m: int | None, k: 
     (point,) = _fit(points[-1:], "cuda")
     _console().print(check_view.profile(point, profiling.profile(point)))
     return EXIT_OK
+
+
+@cli.command()
+@click.argument("name", metavar="KERNEL")
+@click.option("-n", "--n", "n", type=click.IntRange(min=1), default=8, show_default=True,
+              help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
+@_shape_options
+@click.option("-t", "--tile", type=click.IntRange(min=1), default=4, show_default=True,
+              help="TILE_SIZE.")  # fmt: skip
+@click.option("--block", type=Index(), default="0,0", show_default=True, help="Which block.")
+@click.option("--thread", type=Index(), default="0,0", show_default=True,
+              help="Which of its threads.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of the inputs.")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write the walk to this page instead.")  # fmt: skip
+def explain(
+    name: str,
+    n: int,
+    m: int | None,
+    k: int | None,
+    tile: int,
+    block: tuple[int, int, int],
+    thread: tuple[int, int, int],
+    seed: int,
+    html: Path | None,
+) -> int:
+    """Walk with one thread through a kernel: what it loads, waits for, reads, adds and stores.
+
+    Everything shown is what the kernel did in the checked build on the host. No GPU is needed.
+    Exits 1 if the element that the thread stores is wrong.
+    """
+    from mmbench import axes, kernels
+    from mmbench import explain as explaining
+    from mmbench.explain import words
+
+    points = axes.points([kernels.get(name)], axes.problems([n], m, k), [tile])
+    point = _fit(points[:1], "cpu")[0]
+    found = explaining.explain(point, block, thread, seed=seed)
+    if html is None:
+        from mmbench.explain import text_view
+
+        console = _console()
+        console.print(text_view.render(found, console.width))
+    else:
+        from mmbench.explain import html_view
+
+        try:
+            html.write_text(html_view.render(found), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"{html}: {error.strerror}") from None
+        _say(f"wrote {html}")
+    return EXIT_OK if words.check(found)[0] else EXIT_FAILED
 
 
 @cli.command(name="list")

@@ -89,7 +89,17 @@ def test_there_is_something_to_look_at() -> None:
         ("click", {"cli.py"}),
         ("pycuda", {"runners/cuda.py"}),
         ("pynvml", {"runners/nvml.py"}),
-        ("rich", {"table.py", "catalogue_view.py", "progress.py", "cli.py"}),
+        (
+            "rich",
+            {
+                "table.py",
+                "catalogue_view.py",
+                "check_view.py",
+                "explain/text_view.py",
+                "progress.py",
+                "cli.py",
+            },
+        ),
         ("pandas", set()),
         ("multiprocessing", {"supervisor.py"}),
         ("tomllib", {"header.py"}),
