@@ -21,8 +21,8 @@ from rich.console import Console, RenderableType
 
 from mmbench import best, check_view, csvfile, kernels, table
 from mmbench.check import check_kernel
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.results import COLUMNS, Row
-from mmbench.runners import CUDA_LIMITS, Device
 
 ROOT = Path(__file__).parent.parent
 H200 = ROOT / "results" / "h200.csv"

@@ -9,8 +9,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from mmbench.device import Device
 from mmbench.doctor import Check
-from mmbench.runners import Device
 from mmbench.spec import KernelSpec
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mmbench.device import Device
 from mmbench.expressions import ExpressionError
 from mmbench.metrics import compulsory_bytes
-from mmbench.runners import Device
 from mmbench.spec import Launch, Point
 
 # Device copies, host copies for the checks, and a float64 slice of each.
@@ -57,19 +57,13 @@ def _launch_reasons(launch: Launch, static_shared: int, device: Device) -> Itera
         for axis, size, limit in zip("xyz", dims, most, strict=True):
             if size > limit:
                 yield f"{what} {dims} is over the limit of {limit} in {axis}"
-    yield from static_shared_reason(static_shared, device)
+    if reason := limits.static_shared_reason(static_shared):
+        yield reason
     if launch.dynamic_shared_bytes > limits.dynamic_shared_bytes:
         yield (
             f"needs {launch.dynamic_shared_bytes} bytes of dynamic shared memory per block, "
             f"the limit is {limits.dynamic_shared_bytes}"
         )
-
-
-def static_shared_reason(size: int, device: Device) -> Iterator[str]:
-    """The reason for which a block with this much static shared memory cannot launch."""
-    limit = device.limits.static_shared_bytes
-    if size > limit:
-        yield f"needs {size} bytes of static shared memory per block, the limit is {limit}"
 
 
 def _memory_reasons(point: Point, device: Device) -> Iterator[str]:

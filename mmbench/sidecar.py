@@ -17,8 +17,8 @@ from typing import Any
 from mmbench import __version__
 from mmbench.bench import Measured
 from mmbench.cache import source_hash
+from mmbench.device import Device
 from mmbench.errors import UsageError
-from mmbench.runners import Device
 from mmbench.spec import KernelSpec
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from mmbench.best import Best
 from mmbench.compare import Comparison, FileComparison
+from mmbench.device import Device
 from mmbench.results import Row
-from mmbench.runners import Device
 
 _STATUS_STYLE = {
     "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",

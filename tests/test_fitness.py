@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.expressions import Expression
-from mmbench.fitness import static_shared_reason, unfit_reason
-from mmbench.runners import CUDA_LIMITS, Device
+from mmbench.fitness import unfit_reason
 from mmbench.spec import Argument, KernelSpec, Point, Problem
 
 CUBE = Problem(64, 64, 64)
@@ -155,8 +155,8 @@ def test_static_shared_memory() -> None:
     assert reason(replace(SPEC, static_shared=Expression("48 * 1024"))) is None
     found = "needs 49153 bytes of static shared memory per block, the limit is 49152"
     assert reason(replace(SPEC, static_shared=Expression("48 * 1024 + 1"))) == found
-    assert list(static_shared_reason(49152, DEVICE)) == []
-    assert list(static_shared_reason(49153, DEVICE)) == [found]
+    assert DEVICE.limits.static_shared_reason(49152) is None
+    assert DEVICE.limits.static_shared_reason(49153) == found
 
 
 def test_dynamic_shared_memory() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from mmbench import __version__, kernels
 from mmbench.bench import Measured
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import UsageError
 from mmbench.results import Row
-from mmbench.runners import CUDA_LIMITS, Device
 from mmbench.sidecar import Sidecar, as_json, environment
 from mmbench.spec import Point, Problem
 

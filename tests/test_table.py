@@ -12,8 +12,8 @@ from rich.console import Console, RenderableType
 from mmbench import kernels, table
 from mmbench.best import Best
 from mmbench.compare import Comparison, FileComparison, Ratio
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.results import Row
-from mmbench.runners import CUDA_LIMITS, Device
 
 DEVICE = Device(
     runner="cuda", index=0, name="Card", uuid="GPU-1", limits=CUDA_LIMITS, memory_bytes=8 * 10**9,

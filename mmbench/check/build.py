@@ -14,8 +14,9 @@ import time
 from pathlib import Path
 
 from mmbench import cache
+from mmbench.device import CUDA_LIMITS
 from mmbench.errors import CompileError
-from mmbench.runners import CUDA_LIMITS, host_compiler
+from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
 from mmbench.spec import KernelSpec, Point
 

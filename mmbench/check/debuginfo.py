@@ -11,7 +11,7 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from mmbench.runners import CUDA_LIMITS
+from mmbench.device import CUDA_LIMITS
 
 _GUARDS = ("_ZGV", "__tls_guard")  # whether a thread-local has been constructed
 _SHIM = Path(__file__).parents[1] / "runners" / "simt"

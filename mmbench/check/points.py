@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import UnfitError
 from mmbench.expressions import ExpressionError
-from mmbench.fitness import static_shared_reason, unfit_reason
-from mmbench.runners import CUDA_LIMITS, Device
+from mmbench.fitness import unfit_reason
 from mmbench.spec import KernelSpec, Point, Problem
 
 _LARGEST = 160  # edge that is looked at
@@ -35,7 +35,7 @@ def choose_points(spec: KernelSpec) -> list[Point]:
 
 def refuse_unfit(point: Point, static_shared: int = 0) -> None:
     """Raise UnfitError where a GPU would refuse the launch, or the problem is too large."""
-    reasons = [unfit_reason(point, _DEVICE), *static_shared_reason(static_shared, _DEVICE)]
+    reasons = [unfit_reason(point, _DEVICE), _DEVICE.limits.static_shared_reason(static_shared)]
     if point.problem.m * point.problem.n > _MOST_ELEMENTS:
         reasons.append("a checked run is for small problems: C has more than 2**24 elements")
     for reason in reasons:

@@ -9,56 +9,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mmbench.device import Device
 from mmbench.errors import RunnerUnavailableError
-from mmbench.metrics import MultiprocessorLimits
-from mmbench.spec import Dim3, Launch, Point
+from mmbench.spec import Launch, Point
 
 Array = npt.NDArray[Any]
 NAMES = ("cuda", "cpu")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Largest launch that a device accepts. The cpu runner applies a GPU's, see CUDA_LIMITS."""
-
-    threads: int = 1024
-    block: Dim3 = (1024, 1024, 64)
-    grid: Dim3 = (2**31 - 1, 65535, 65535)
-    static_shared_bytes: int = 48 * 1024
-    dynamic_shared_bytes: int = 99 * 1024
-
-
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the values that
-# all of compute capability 5.0 and later share; dynamic shared memory is that of 8.6.
-CUDA_LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Device:
-    """What launches run on, and all that is known of it. Rates are None where unknown."""
-
-    runner: str
-    index: int
-    name: str
-    uuid: str
-    limits: Limits
-    memory_bytes: int
-    host_memory_bytes: int
-    compute_capability: tuple[int, int] | None = None
-    multiprocessors: int | None = None
-    multiprocessor: MultiprocessorLimits | None = None
-    l2_bytes: int | None = None
-    fp32_roof_gflops: float | None = None
-    dram_peak_gbs: float | None = None
-    driver: str = ""
-    compiler: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

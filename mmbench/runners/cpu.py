@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from mmbench import cache
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, LaunchError, UnfitError
-from mmbench.fitness import static_shared_reason
-from mmbench.runners import CUDA_LIMITS, Array, Device, Program, Resources, as_bytes, host_compiler
+from mmbench.runners import Array, Program, Resources, as_bytes, host_compiler
 from mmbench.runners.regions import to_block_form
 from mmbench.runners.status import Status
 from mmbench.spec import Dim3, Launch, Point
@@ -91,7 +91,7 @@ class CpuRunner:
             shared = spec.static_shared.value(point.names)
         else:
             shared = _static_shared_bytes(path, source)
-        for reason in static_shared_reason(shared, self.device):
+        if reason := self.device.limits.static_shared_reason(shared):
             raise UnfitError(reason)
         return Program(
             path=str(path),

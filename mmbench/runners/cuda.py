@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from mmbench import cache, metrics
+from mmbench.device import Device, Limits
 from mmbench.errors import CompileError, LaunchError, MmbenchError, RunnerUnavailableError
-from mmbench.runners import Array, Device, Limits, Program, Resources, Telemetry, nvcc, nvml
+from mmbench.runners import Array, Program, Resources, Telemetry, nvcc, nvml
 from mmbench.spec import Launch, Point
 
 _INSTALL = 'pip install "mmbench[cuda]" (needs the CUDA toolkit; mmbench doctor says more)'
