@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -111,5 +112,5 @@ def checks(found: Sequence[Check]) -> RenderableType:
         line = Text(mark, style).append(f"  {check.name}: ", "bold").append(check.found, "default")
         parts.append(line)
         if not check.ok and check.mend:
-            parts.append(Text(f"      {check.mend}", "cyan"))
+            parts.append(Padding(Text(check.mend, "cyan"), (0, 0, 0, 6)))
     return Group(*parts)

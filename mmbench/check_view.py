@@ -76,8 +76,10 @@ def _finding(merged: KernelFinding, points: int) -> list[RenderableType]:
     head.append(f"  {finding.path}:{finding.line}", "not bold default")
     if finding.column:
         head.append(f":{finding.column}", "not bold default")
-    seen = f"{merged.points} of {points} points" if points > 1 else _shape(merged.point)
-    head.append(f"  ({_shape(merged.point)}; {seen})" if points > 1 else f"  ({seen})", "dim")
+    seen = _shape(merged.point)
+    if points > 1:
+        seen += f"; {merged.points} of {points} points"
+    head.append(f"  ({seen})", "not bold dim default")
     lines: list[RenderableType] = [head]
     if finding.source_line:
         lines.append(Text(f"  {finding.line:>4} | {finding.source_line}", "cyan"))
