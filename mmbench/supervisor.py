@@ -38,6 +38,7 @@ class Supervisor:
         self._memory: Any = self._context.RawArray(ctypes.c_char, ctypes.sizeof(Status))
         self._status = Status.from_buffer(self._memory)
         self._log = tempfile.NamedTemporaryFile(prefix="mmbench-")  # noqa: SIM115 (see __exit__)
+        self._served = 0  # tasks that the present worker has ended
         self._process: Any = None
         self._pipe: Any = None
 
@@ -56,8 +57,23 @@ class Supervisor:
     def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
 
-        ``timeout`` is for each phase: a launch that is checked, or all timed launches.
+        ``timeout`` is for each phase: a launch that is checked, or all timed launches. A crash
+        in a worker that ran other kernels before may be their doing, so it is tried again in a
+        new one.
         """
+        used = self._served > 0
+        try:
+            outcomes = self._run(task, timeout, progress)
+        except CrashError:
+            if not used:
+                raise
+            outcomes = self._run(task, timeout, progress)
+        self._served += 1
+        if any(outcome.verdict is None or not outcome.verdict.ok for outcome in outcomes):
+            self.stop()  # a wrong kernel may have written anywhere in the worker's memory
+        return outcomes
+
+    def _run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         if self._process is None:
             self._start()
         self._status.clear()
@@ -69,8 +85,7 @@ class Supervisor:
                 phase, deadline = content, time.monotonic() + timeout
                 progress(phase, None)
             elif kind == "done":
-                outcomes: list[Outcome] = content
-                return outcomes
+                return list(content)
             elif kind == "bug":
                 raise RuntimeError(f"the worker failed:\n{content}")
             else:
@@ -84,9 +99,11 @@ class Supervisor:
         self._process.join()
         self._pipe.close()
         self._process = None
+        self._served = 0
 
     def _start(self) -> None:
         self._log.truncate(0)
+        self._served = 0
         self._pipe, other = self._context.Pipe()
         self._process = self._context.Process(
             target=worker.main,

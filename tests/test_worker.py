@@ -181,9 +181,20 @@ def test_the_rows_around_it_are_measured(sweep: Sweep) -> None:
         assert row.gflops > 0
 
 
-def test_a_worker_is_replaced_only_after_it_has_died(sweep: Sweep) -> None:
-    died = [case for case in CASES if case.status != "wrong"]
-    assert sweep.worker_starts == 1 + len(died)
+def test_a_worker_is_replaced_after_each_bad_kernel(sweep: Sweep) -> None:
+    """A crash is tried again in a new worker; a wrong kernel may have written anywhere."""
+    crashes = [case for case in CASES if case.kind == "crash"]
+    assert sweep.worker_starts == 1 + len(CASES) + len(crashes)
+
+
+def test_a_crash_that_an_earlier_kernel_caused_is_not_the_later_ones(
+    cpu: Runner, write_kernel: WriteKernel
+) -> None:
+    """N = 20 is right but leaves something behind that N = 17 stumbles over."""
+    lines = "if (N == 20) left = 1; if (N == 17 && left) *(volatile int *)8 = 1;"
+    body = KERNEL.replace("MISBEHAVE", lines)
+    path = write_kernel("poison", body.replace("__global__", "static int left;\n__global__"))
+    assert [row.status for row in rows_of(cpu, path, [20, 17])] == ["ok", "ok"]
 
 
 def test_one_worker_serves_all_points(
