@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from mmbench.bench import Measured
 from mmbench.csvfile import read_rows
 from mmbench.errors import UsageError
-from mmbench.results import Row
+from mmbench.results import Row, latest
 from mmbench.spec import Point
 
+_POINT = ["kernel", "dtype", "m", "n", "k", "params"]
 _RESAMPLES = 2000
 _FEWEST = 6  # rounds for an interval
 
@@ -138,24 +140,36 @@ class FileComparison:
 
 def compare_files(old: Path, new: Path) -> FileComparison:
     """Match the rows of two files by kernel, dtype, M, N, K and parameters."""
-    before = {row.point_key: row for row in read_rows(old)}
-    after = {row.point_key: row for row in read_rows(new)}
-    shared = [key for key in before if key in after]
-    if not shared:
+    before, after = _frame(old), _frame(new)
+    both = before.merge(after, on=_POINT, suffixes=("_old", "_new"))
+    if both.empty:
         raise UsageError(f"{old} and {new} have no point in common; nothing to compare")
-    comparisons = tuple(_compare_rows(before[key], after[key]) for key in shared)
-    logs = [math.log(each.ratio.value) for each in comparisons if each.ratio]
+    comparisons = tuple(map(_compare_rows, both["row_old"], both["row_new"]))
+    ratios = pd.Series([each.ratio.value for each in comparisons if each.ratio], dtype=float)
     return FileComparison(
         comparisons=comparisons,
-        geometric_mean=math.exp(sum(logs) / len(logs)) if logs else None,
-        only_old=tuple(row for key, row in before.items() if key not in after),
-        only_new=tuple(row for key, row in after.items() if key not in before),
-        devices=(_devices(before.values()), _devices(after.values())),
+        geometric_mean=None if ratios.empty else float(np.exp(np.log(ratios).mean())),
+        only_old=_missing(before, after),
+        only_new=_missing(after, before),
+        devices=(_devices(before), _devices(after)),
     )
 
 
-def _devices(rows: object) -> str:
-    return ", ".join(sorted({row.device for row in rows}))  # type: ignore[attr-defined]
+def _frame(path: Path) -> pd.DataFrame:
+    """A file's rows, the last of each point, with the columns that they are matched by."""
+    rows = latest(read_rows(path))
+    columns = {name: [getattr(row, name) for row in rows] for name in _POINT}
+    return pd.DataFrame({**columns, "row": rows})
+
+
+def _missing(here: pd.DataFrame, there: pd.DataFrame) -> tuple[Row, ...]:
+    """The rows of points that the other file lacks."""
+    marked = here.merge(there[_POINT], on=_POINT, how="left", indicator=True)
+    return tuple(marked.loc[marked["_merge"] == "left_only", "row"])
+
+
+def _devices(frame: pd.DataFrame) -> str:
+    return ", ".join(sorted({row.device for row in frame["row"]}))
 
 
 def _compare_rows(old: Row, new: Row) -> Comparison:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.measure import Measurement
@@ -11,9 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from mmbench.best import Best
-from mmbench.compare import Comparison, FileComparison
 from mmbench.device import Device
 from mmbench.results import Row
+
+if TYPE_CHECKING:  # it loads pandas, which most tables need not wait for
+    from mmbench.compare import Comparison, FileComparison
 
 _STATUS_STYLE = {
     "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",

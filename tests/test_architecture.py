@@ -100,7 +100,7 @@ def test_there_is_something_to_look_at() -> None:
                 "cli.py",
             },
         ),
-        ("pandas", set()),
+        ("pandas", {"compare.py"}),
         ("multiprocessing", {"supervisor.py"}),
         ("tomllib", {"header.py"}),
     ],
