@@ -266,3 +266,14 @@ def test_counted_sectors_are_what_the_gpu_measures(gpu: Runner, name: str) -> No
             row = rows[f"global {op} {quantity}"]
             assert row.counted == row.measured, row
     assert rows["shared load bank conflicts"].measured == 0
+
+
+def test_a_header_that_is_missing_is_one_sentence(gpu: Runner, write_kernel: WriteKernel) -> None:
+    """PyCUDA reports this one as bytes: it comes from a preprocessing pass."""
+    path = write_kernel("lacks", "#include <no_such_header.h>\n" + GUARDED)
+    (row,) = rows_of(gpu, points_of(path, "40"))
+    assert (row.status, row.kind) == ("failed", "compile")
+    assert row.reason is not None
+    assert row.reason.startswith(f"{path}:")
+    assert "no_such_header.h" in row.reason
+    assert "\\n" not in row.reason

@@ -79,6 +79,11 @@ def _reason(error: Exception) -> str:
     return re.sub(r"^cu\w+ failed: ", "", str(error).strip().splitlines()[0])
 
 
+def _as_text(said: str | bytes | None) -> str:
+    """What nvcc said: PyCUDA gives text, or bytes where it was preprocessing."""
+    return said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+
+
 def _arch(capability: tuple[int, int]) -> str:
     return "sm_{}{}".format(*capability)
 
@@ -125,7 +130,7 @@ class CudaRunner:
                     arch=_arch(capability), cache_dir=str(folder if cached else made),
                 )  # fmt: skip
             except _driver().CompileError as error:
-                log = f"{error.stdout or ''}{error.stderr or ''}"
+                log = _as_text(error.stdout) + _as_text(error.stderr)
                 raise nvcc.in_users_words(log, point.spec.path) from None
             if not cached:
                 try:
