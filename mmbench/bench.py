@@ -177,7 +177,8 @@ class Bench:
         assert timing is not None
         size, seconds = point.spec.element_bytes, timing.median
         flop = metrics.flop(point.problem)
-        requested = metrics.requested_bytes(point.traffic(), size)
+        declared = point.spec.declares_traffic
+        requested = metrics.requested_bytes(point.traffic(), size) if declared else None
         compulsory = metrics.compulsory_bytes(point.problem, size)
         gflops = metrics.giga_per_second(flop, seconds)
         cells: dict[str, object] = {
@@ -193,7 +194,7 @@ class Bench:
                 100 * gflops / roof if roof and point.spec.dtype == "float32" else None
             ),
             "requested_bytes": requested,
-            "requested_gbs": metrics.giga_per_second(requested, seconds),
+            "requested_gbs": requested and metrics.giga_per_second(requested, seconds),
             "compulsory_bytes": compulsory,
             "compulsory_gbs": metrics.giga_per_second(compulsory, seconds),
             "arithmetic_intensity": (

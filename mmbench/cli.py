@@ -121,6 +121,9 @@ _shape_options = _options(
     click.option("-m", "--m", "m", type=click.IntRange(min=1), help="Rows of C, if not N."),
     click.option("-k", "--k", "k", type=click.IntRange(min=1), help="Inner size, if not N."),
 )
+_entry_option = click.option(
+    "--entry", help="Which __global__ function of a .cu file without a header."
+)
 _tile_option = click.option(
     "-t", "--tile", "tiles", type=Axis(), help="TILE_SIZE, e.g. 8,16,32.  [default: the kernel's]"
 )
@@ -164,6 +167,7 @@ _measure_options = _options(
 
 @cli.command()
 @click.option("--kernel", "names", multiple=True, help="Name or .cu file; repeat for several.")
+@_entry_option
 @click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
               help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
 @_tile_option
@@ -176,6 +180,7 @@ _measure_options = _options(
               help="Also write the rows to this .csv (with a .json beside it).")  # fmt: skip
 def run(
     names: tuple[str, ...],
+    entry: str | None,
     n: tuple[int, ...],
     tiles: tuple[int, ...] | None,
     m: int | None,
@@ -188,10 +193,10 @@ def run(
     **measure: Any,
 ) -> int:
     """Verify and time kernels, and print a row for each."""
-    from mmbench import axes, csvfile, kernels, sidecar
+    from mmbench import axes, csvfile, sidecar
 
     bench = _open_bench(runner, device, measure)
-    specs = kernels.select(names)
+    specs = _select(names, entry)
     points = axes.points(specs, axes.problems(n, m, k), tiles)
     with (
         _Output(out, bench, specs, append=False) as output,
@@ -214,6 +219,7 @@ def run(
 
 @cli.command()
 @click.argument("names", metavar="[KERNEL]...", nargs=-1)
+@_entry_option
 @click.option("-n", "--n", "n", type=Axis(),
               help="Values of N.  [default: 256:8192:*2 on a GPU, 128:1024:*2 on the host]"
               )  # fmt: skip
@@ -227,6 +233,7 @@ def run(
               help="Go on with this CSV: measure what it lacks and add to it.")  # fmt: skip
 def sweep(
     names: tuple[str, ...],
+    entry: str | None,
     n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
     m: int | None,
@@ -243,13 +250,13 @@ def sweep(
     Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
     .cu file; without one the default kernels are swept.
     """
-    from mmbench import axes, best, csvfile, kernels, table
+    from mmbench import axes, best, csvfile, table
     from mmbench.results import latest
 
     if out and resume:
         raise click.UsageError("--resume already names the file; leave --out away")
     bench = _open_bench(runner, device, measure)
-    specs = kernels.select(names)
+    specs = _select(names, entry)
     n = n or axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
     points = axes.points(specs, axes.problems(n, m, k), tiles)
     path = resume or out or _default_csv(bench)
@@ -279,6 +286,7 @@ def sweep(
 
 @cli.command()
 @click.argument("names", metavar="KERNEL KERNEL... | OLD.csv NEW.csv", nargs=-1)
+@_entry_option
 @click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
               help="Values of N.")  # fmt: skip
 @_tile_option
@@ -287,6 +295,7 @@ def sweep(
 @_measure_options
 def compare(
     names: tuple[str, ...],
+    entry: str | None,
     n: tuple[int, ...],
     tiles: tuple[int, ...] | None,
     m: int | None,
@@ -308,7 +317,8 @@ def compare(
         if len(files) != len(names) or len(names) != 2:
             raise click.UsageError("compare either kernels or exactly two CSV files")
         return _compare_files(Path(names[0]), Path(names[1]))
-    return _compare_kernels(names, (n, m, k), tiles, _open_bench(runner, device, measure), verbose)
+    bench = _open_bench(runner, device, measure)
+    return _compare_kernels(_select(names, entry), (n, m, k), tiles, bench, verbose)
 
 
 def _compare_files(old: Path, new: Path) -> int:
@@ -321,16 +331,15 @@ def _compare_files(old: Path, new: Path) -> int:
 
 
 def _compare_kernels(
-    names: Sequence[str],
+    specs: Sequence[KernelSpec],
     shape: tuple[Sequence[int], int | None, int | None],
     tiles: Sequence[int] | None,
     bench: Bench,
     verbose: bool,
 ) -> int:
-    from mmbench import axes, kernels, table
+    from mmbench import axes, table
     from mmbench import compare as comparing
 
-    specs = kernels.select(names)
     if len(specs) < 2:
         raise click.UsageError("name two different kernels")
     groups = comparing.group_points(axes.points(specs, axes.problems(*shape), tiles))
@@ -348,6 +357,7 @@ def _compare_kernels(
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
+@_entry_option
 @click.option("-n", "--n", "n", type=Axis(),
               help="Sizes to check at.  [default: small ones that expose faults]"
               )  # fmt: skip
@@ -362,6 +372,7 @@ def _compare_kernels(
               show_default=True, help="Seconds for one point.")  # fmt: skip
 def check(
     name: str,
+    entry: str | None,
     n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
     m: int | None,
@@ -375,10 +386,10 @@ def check(
     The checked build runs the kernel on the host, counts every access and says what a warp
     makes of it. No GPU is needed. Exits 1 if something was found.
     """
-    from mmbench import axes, check_view, kernels
+    from mmbench import axes, check_view
     from mmbench import check as checking
 
-    spec = kernels.get(name)
+    spec = _get(name, entry)
     points = checking.choose_points(spec)
     if n or tiles or m or k:
         sizes = n or tuple(dict.fromkeys(point.problem.n for point in points))
@@ -420,20 +431,28 @@ def _fit(points: Sequence[Point], runner: str) -> list[Point]:
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
+@_entry_option
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=256, show_default=True,
               help="Edge of the matrices.")  # fmt: skip
 @click.option("-t", "--tile", "tiles", type=Axis(),
               help="TILE_SIZE.  [default: the kernel's last]")  # fmt: skip
 @_shape_options
-def profile(name: str, n: int, tiles: tuple[int, ...] | None, m: int | None, k: int | None) -> int:
+def profile(
+    name: str,
+    entry: str | None,
+    n: int,
+    tiles: tuple[int, ...] | None,
+    m: int | None,
+    k: int | None,
+) -> int:
     """Read the GPU's counters for one launch: model, counted and measured side by side.
 
     Needs ncu (Nsight Compute). The card's clocks are left alone. The counts are those of the
     checked build on the host, which takes some seconds from N = 256 on.
     """
-    from mmbench import axes, check_view, kernels, profiling
+    from mmbench import axes, check_view, profiling
 
-    spec = kernels.get(name)
+    spec = _get(name, entry)
     points = axes.points([spec], axes.problems([n], m, k), tiles)
     (point,) = _fit(points[-1:], "cuda")
     _console().print(check_view.profile(point, profiling.profile(point)))
@@ -442,6 +461,7 @@ def profile(name: str, n: int, tiles: tuple[int, ...] | None, m: int | None, k: 
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
+@_entry_option
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=8, show_default=True,
               help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
 @_shape_options
@@ -455,6 +475,7 @@ def profile(name: str, n: int, tiles: tuple[int, ...] | None, m: int | None, k: 
               help="Write the walk to this page instead.")  # fmt: skip
 def explain(
     name: str,
+    entry: str | None,
     n: int,
     m: int | None,
     k: int | None,
@@ -469,11 +490,11 @@ def explain(
     Everything shown is what the kernel did in the checked build on the host. No GPU is needed.
     Exits 1 if the element that the thread stores is wrong.
     """
-    from mmbench import axes, kernels
+    from mmbench import axes
     from mmbench import explain as explaining
     from mmbench.explain import words
 
-    points = axes.points([kernels.get(name)], axes.problems([n], m, k), [tile])
+    points = axes.points([_get(name, entry)], axes.problems([n], m, k), [tile])
     point = _fit(points[:1], "cpu")[0]
     found = explaining.explain(point, block, thread, seed=seed)
     if html is None:
@@ -502,11 +523,12 @@ def list_kernels() -> None:
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
-def show(name: str) -> None:
+@_entry_option
+def show(name: str, entry: str | None) -> None:
     """Show a kernel: its header in words and its source."""
-    from mmbench import catalogue_view, kernels
+    from mmbench import catalogue_view
 
-    _console().print(catalogue_view.kernel_page(kernels.get(name)))
+    _console().print(catalogue_view.kernel_page(_get(name, entry)))
 
 
 @cli.command()
@@ -550,6 +572,22 @@ def doctor() -> int:
     works = [name for name in ("cuda", "cpu") if examining.usable(checks, name)]
     _console().print(f"\nrunners that work here: {', '.join(works) or 'none'}")
     return EXIT_OK if works else EXIT_USAGE
+
+
+def _select(names: Sequence[str], entry: str | None) -> list[KernelSpec]:
+    """The kernels named; what was inferred of a file without a header goes to stderr."""
+    from mmbench import kernels
+
+    specs = kernels.select(names, entry)
+    for spec in specs:
+        for note in spec.notes:
+            _say(f"{spec.path.name}: {note}")
+    return specs
+
+
+def _get(name: str, entry: str | None) -> KernelSpec:
+    (spec,) = _select([name], entry)
+    return spec
 
 
 def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:

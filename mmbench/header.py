@@ -51,6 +51,11 @@ def read_source(path: Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def has_header(source: str) -> bool:
+    """Whether a source begins a header block, right or wrong."""
+    return any(_FENCE.match(line) for line in source.split("\n"))
+
+
 def read_kernel(path: Path) -> KernelSpec:
     """Read one kernel file; raise HeaderError with file and line where its header is wrong."""
     source = read_source(path)

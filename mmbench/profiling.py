@@ -92,7 +92,7 @@ def profile(point: Point) -> list[ProfileRow]:
         ProfileRow(
             each.name,
             each.unit,
-            each.model(point) if each.model else None,
+            each.model(point) if each.model and point.spec.declares_traffic else None,
             counted.get(each.name),
             measured.get(each.counter),
         )

@@ -104,11 +104,13 @@ class KernelSpec:
     dtype: str = "float32"
     after: str | None = None
     default: bool = False
+    declares_traffic: bool = True
+    notes: tuple[str, ...] = ()  # what was inferred of a file without a header
 
     @property
     def rectangular(self) -> bool:
-        """Whether M, N and K may differ: the entry point takes all three."""
-        return {"M", "N", "K"} <= {argument.name for argument in self.arguments}
+        """Whether M, N and K may differ: the entry point takes more than one of them."""
+        return len({argument.name for argument in self.arguments if not argument.is_matrix}) > 1
 
     @property
     def element_bytes(self) -> int:

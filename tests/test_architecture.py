@@ -154,7 +154,7 @@ FORBIDDEN = {
     "axes.py": {"*", "-errors.py", "-spec.py"},
     "verify.py": {"bench.py", "measure.py", "kernels/*", "table.py", "csvfile.py",
                   "runners/cpu.py", "runners/cuda.py"},
-    "kernels/__init__.py": {"*", "-errors.py", "-header.py", "-spec.py"},
+    "kernels/__init__.py": {"*", "-errors.py", "-header.py", "-spec.py", "-infer/__init__.py"},
     "bench.py": {"cli.py", "table.py", "csvfile.py", "sidecar.py", "progress.py", "kernels/*",
                  "catalogue_view.py"},
     "worker.py": {"cli.py", "table.py", "csvfile.py", "sidecar.py", "bench.py", "kernels/*"},

@@ -296,7 +296,7 @@ def test_a_file_that_is_no_kernel_is_told(mm: Command, tmp_path: Path) -> None:
     (tmp_path / "folder.cu").mkdir()
     (tmp_path / "image.cu").write_bytes(b"// \x89PNG\r\n\x1a\n\xff")
     for name, sentence in (
-        ("bare.cu", "no header block"),
+        ("bare.cu", "f has 0 pointers"),
         ("folder.cu", "is a folder"),
         ("image.cu", "not UTF-8"),
         ("missing.cu", "no such file"),

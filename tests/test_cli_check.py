@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -133,3 +134,64 @@ def test_profile_without_a_gpu_says_what_is_missing(mm: Run) -> None:
         pytest.skip("there is a GPU here")
     assert answer.returncode == 2
     assert len(answer.stderr.splitlines()) == 1
+
+
+RECTANGULAR = """
+#include <iostream>
+#include <no_such_helper.h>
+#define TILE_DIM 16
+// __global__ void older(float *A) {}
+template <class T> void unused() {}
+__global__ void mul(float *P, const float *M, const float *N, int rows, int cols, int inner)
+{
+    __shared__ float a[TILE_DIM][TILE_DIM], b[TILE_DIM][TILE_DIM];
+    int y = blockIdx.y * TILE_DIM + threadIdx.y, x = blockIdx.x * TILE_DIM + threadIdx.x;
+    float sum = 0.0f;
+    for (int t = 0; t < inner; t += TILE_DIM) {
+        a[threadIdx.y][threadIdx.x] =
+            y < rows && t + threadIdx.x < inner ? M[y * inner + t + threadIdx.x] : 0.0f;
+        b[threadIdx.y][threadIdx.x] =
+            t + threadIdx.y < inner && x < cols ? N[(t + threadIdx.y) * cols + x] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < TILE_DIM; ++k) sum += a[threadIdx.y][k] * b[k][threadIdx.x];
+        __syncthreads();
+    }
+    if (y < rows && x < cols) P[y * cols + x] = sum;
+}
+int main() { std::cout << "host code" << std::endl; return 0; }
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "check", "show", "sweep"])
+def test_a_file_without_a_header_is_read_and_the_reading_is_said(
+    mm: Run, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "mine.cu").write_text(RECTANGULAR)
+    quick = ["--runner", "cpu", "--min-time", "0", "--max-time", "0.1"]
+    sizes = ["--n", "33", "--m", "20", "--k", "50", "--tile", "8,16"]
+    words = {
+        "run": ["run", "--kernel", "mine.cu", *sizes, *quick, "--format", "csv"],
+        "sweep": ["sweep", "mine.cu", *sizes, *quick, "--out", "a.csv"],
+        "check": ["check", "mine.cu", *sizes],
+        "show": ["show", "mine.cu"],
+    }[command]
+    answer = mm(*words)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "TILE_DIM is the tile" in answer.stderr
+    if command == "run":
+        rows = list(csv.DictReader(answer.stdout.splitlines()))
+        assert [row["status"] for row in rows] == ["ok", "ok"]
+        assert [row["requested_bytes"] for row in rows] == ["", ""]
+        assert [row["tile_size"] for row in rows] == ["8", "16"]
+
+
+def test_several_kernels_need_a_choice(mm: Run, tmp_path: Path) -> None:
+    second = RECTANGULAR.replace("void mul(", "void mul2(").partition("__global__ void mul2")
+    body = second[1] + second[2].partition("int main")[0]
+    (tmp_path / "two.cu").write_text(RECTANGULAR + body)
+    answer = mm("check", "two.cu", "--n", "8", "--tile", "8")
+    assert answer.returncode == 2
+    assert "mul, mul2" in answer.stderr
+    assert "older" not in answer.stderr
+    assert mm("check", "two.cu", "--n", "8", "--tile", "8", "--entry", "mul2").returncode == 0
+    assert mm("check", "tiled", "--entry", "x", "--n", "8", "--tile", "8").returncode == 0

@@ -277,3 +277,37 @@ def test_a_header_that_is_missing_is_one_sentence(gpu: Runner, write_kernel: Wri
     assert row.reason.startswith(f"{path}:")
     assert "no_such_header.h" in row.reason
     assert "\\n" not in row.reason
+
+
+PROGRAM = """
+#include <iostream>
+#include <no_such_helper.h>
+#define TILE_DIM 16
+__global__ void mul(float *P, const float *M, const float *N, int rows, int cols, int inner)
+{
+    __shared__ float a[TILE_DIM][TILE_DIM], b[TILE_DIM][TILE_DIM];
+    int tx = threadIdx.x, ty = threadIdx.y;
+    int y = blockIdx.y * TILE_DIM + ty, x = blockIdx.x * TILE_DIM + tx;
+    float sum = 0.0f;
+    for (int t = 0; t < inner; t += TILE_DIM) {
+        a[ty][tx] = y < rows && t + tx < inner ? M[y * inner + t + tx] : 0.0f;
+        b[ty][tx] = t + ty < inner && x < cols ? N[(t + ty) * cols + x] : 0.0f;
+        __syncthreads();
+        for (int k = 0; k < TILE_DIM; ++k) sum += a[ty][k] * b[k][tx];
+        __syncthreads();
+    }
+    if (y < rows && x < cols) P[y * cols + x] = sum;
+}
+int main() { std::cout << "host code" << std::endl; return 0; }
+"""
+
+
+def test_a_whole_program_without_a_header_runs(gpu: Runner, tmp_path: Path) -> None:
+    path = tmp_path / "program.cu"
+    path.write_text(PROGRAM)
+    spec = kernels.get(str(path))
+    points = axes.points([spec], [Problem(70, 40, 33)], [8, 32])
+    rows = rows_of(gpu, points)
+    assert [row.status for row in rows] == ["ok", "ok"], [row.reason for row in rows]
+    assert [row.block for row in rows] == ["8,8,1", "32,32,1"]
+    assert {row.requested_bytes for row in rows} == {None}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mmbench.errors import HeaderError, UsageError
-from mmbench.header import read_kernel
+from mmbench.header import has_header, read_kernel, read_source
 from mmbench.spec import KernelSpec
 
 _FOLDER = Path(__file__).parent
@@ -22,15 +22,31 @@ def names() -> list[str]:
     return sorted(path.stem for path in _FOLDER.glob("*.cu"))
 
 
-def get(name: str) -> KernelSpec:
-    """Return a built-in kernel by name, or a user's by the path of its .cu file."""
+def get(name: str, entry: str | None = None) -> KernelSpec:
+    """Return a built-in kernel by name, or a user's by the path of its .cu file.
+
+    A file without a header is read by inference; ``entry`` chooses among its kernels.
+    """
     if name in names():
         return read_kernel(_FOLDER / f"{name}.cu")
     if Path(name).suffix in (".cu", ".cuh") or "/" in name:
-        return read_kernel(Path(name))
+        return _of_file(Path(name), entry)
     near = difflib.get_close_matches(name, names(), n=1, cutoff=0.4)
     hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(names())}"
     raise UsageError(f'no kernel is called "{name}"; {hint}')
+
+
+def _of_file(path: Path, entry: str | None) -> KernelSpec:
+    source = read_source(path)
+    if has_header(source):
+        spec = read_kernel(path)
+        if entry not in (None, spec.entry):
+            raise UsageError(f"{path}: the header names the entry point {spec.entry}, not {entry}")
+        return spec
+    from mmbench.infer import infer
+
+    found = infer(path, source, entry)
+    return dataclasses.replace(found.spec, notes=found.notes, declares_traffic=False)
 
 
 def ladder() -> list[KernelSpec]:
@@ -54,12 +70,12 @@ def ladder() -> list[KernelSpec]:
     return ordered
 
 
-def select(chosen: Sequence[str]) -> list[KernelSpec]:
+def select(chosen: Sequence[str], entry: str | None = None) -> list[KernelSpec]:
     """The kernels named, each once; none named means those whose header says ``default``."""
     if not chosen:
         return [spec for spec in ladder() if spec.default]
     found: dict[str, KernelSpec] = {}
-    for spec in map(get, dict.fromkeys(chosen)):
+    for spec in (get(name, entry) for name in dict.fromkeys(chosen)):
         # Two files of the same stem: the path tells them apart in every row.
         name = spec.name if spec.name not in found else str(spec.path)
         found[name] = dataclasses.replace(spec, name=name)

@@ -1,0 +1,68 @@
+"""Bytes of dynamic shared memory that a kernel needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmbench.infer.algebra import Poly
+from mmbench.infer.body import Body
+from mmbench.infer.syntax import Source, declared, text, walk, words
+
+_BYTES = {"float": 4, "double": 8, "char": 1, "unsigned char": 1, "int": 4, "uint8_t": 1}
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """The array of a kernel's dynamic shared memory."""
+
+    name: str
+    element_bytes: int
+
+
+def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dynamic | None:
+    for node in walk(source.root):
+        if node.type == "declaration" and {"extern", "__shared__"} <= words(node):
+            for declarator in node.children_by_field_name("declarator"):
+                kind = text(node.child_by_field_name("type"))
+                name = declared(declarator)
+                if name in needed:
+                    return Dynamic(name, _BYTES.get(types.get(kind, kind), 0))
+    return None
+
+
+def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
+    """Arrays of one size laid end to end, as ``a = s, b = s + T * T`` says; None if unclear."""
+    offsets: list[Poly] = []
+    for variables in body.variables.values():
+        for variable in variables:
+            if variable.value is not None:
+                place = body.poly(variable.value)
+                if place.without(dynamic.name) == Poly.of(1):
+                    offset = place + -Poly.of(dynamic.name)
+                    if offset not in offsets:
+                        offsets.append(offset)
+    for axis in "xyz":
+        tile = Poly.of("TILE_SIZE")
+        offsets = [offset.substitute(f"blockDim.{axis}", tile) for offset in offsets]
+    moved = [offset for offset in offsets if offset.terms]
+    if not moved or any(o.atoms - {"TILE_SIZE"} for o in moved) or not dynamic.element_bytes:
+        return None
+    size = min(moved, key=lambda offset: offset.evaluate(lambda _: 16))
+    expected = [size * Poly.of(i + 1) for i in range(len(moved))]
+    if any(offset not in expected for offset in moved):
+        return None
+    total = size * Poly.of((len(moved) + 1) * dynamic.element_bytes)
+    return str(total)
+
+
+def fixed_side(body: Body) -> int | None:
+    """The n of shared arrays ``[n][n]`` whose extents are numbers, where all have the same."""
+    sides = set()
+    for node in walk(body.function):
+        if node.type == "declaration" and "__shared__" in words(node):
+            for outer in walk(node):
+                inner = outer.child_by_field_name("declarator")
+                both = (outer.type, inner.type if inner is not None else "")
+                if inner is not None and both == ("array_declarator", "array_declarator"):
+                    sides.add(body.poly(inner.child_by_field_name("size")).number)
+    return sides.pop() if len(sides) == 1 else None

@@ -1,0 +1,175 @@
+"""A file without a header: what is read from it, and that what was read runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mmbench.bench import Bench, Settings
+from mmbench.errors import UsageError
+from mmbench.header import read_kernel, read_source
+from mmbench.infer import Inferred, infer
+from mmbench.measure import StopRule
+from mmbench.runners import Runner, open_runner
+from mmbench.spec import Point, Problem
+from test_infer_texts import CASES, REFUSED, SQUARE, Case, kernel, tiled
+
+
+def arguments(found: Inferred) -> str:
+    return " ".join(a.name for a in found.spec.arguments)
+
+
+def read(folder: Path, text: str, entry: str | None = None) -> Inferred:
+    path = folder / "mine.cu"
+    path.write_text(text, encoding="utf-8")
+    return infer(path, read_source(path), entry)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_inferred(tmp_path: Path, case: Case) -> None:
+    found = read(tmp_path, case.text, case.entry)
+    spec = found.spec
+    assert arguments(found) == case.arguments
+    assert ", ".join(axis.text for axis in spec.block) == case.block
+    assert ", ".join(axis.text for axis in spec.grid) == case.grid
+    assert spec.params == ({"TILE_SIZE": case.tiles} if case.tiles else {})
+    assert spec.dtype == case.dtype
+    assert str(spec.dynamic_shared or "") == case.shared
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_lines_stay_where_they_are(tmp_path: Path, case: Case) -> None:
+    source = read(tmp_path, case.text, case.entry).spec.source
+    assert source.count("\n") == case.text.count("\n")
+    for line, original in zip(source.split("\n"), case.text.split("\n"), strict=True):
+        if "acc +=" in line:
+            assert "acc +=" in original
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_header_says_the_same(tmp_path: Path, case: Case) -> None:
+    found = read(tmp_path, case.text, case.entry)
+    path = tmp_path / "mine.cu"
+    path.write_text(found.header + found.spec.source, encoding="utf-8")
+    again = read_kernel(path)
+    assert replace(again, source="") == replace(found.spec, source="")
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read(tmp_path, text)
+    assert reason in error.value.message
+    assert str(tmp_path / "mine.cu") in error.value.message
+    assert "\n" not in error.value.message
+
+
+def test_an_entry_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no kernel is called g; it has f"):
+        read(tmp_path, kernel("const float *A, const float *B, float *C, int N"), "g")
+
+
+def test_a_guarded_tile_size_is_left_alone(tmp_path: Path) -> None:
+    text = "#ifndef TILE_SIZE\n#define TILE_SIZE 16\n#endif\n" + tiled("TILE_SIZE")
+    assert read(tmp_path, text).spec.source == text
+
+
+@pytest.mark.parametrize(
+    ("definition", "becomes"),
+    [
+        ("#define TILE_SIZE 16", ""),
+        ("#define TW 16", "#define TW TILE_SIZE"),
+        ("const int TW = 16;", "const int TW = TILE_SIZE;"),
+        ("static constexpr int TW{16};", "static constexpr int TW{TILE_SIZE};"),
+        ("constexpr int TILE_SIZE = 16;", ""),
+        ("enum { TW = 16 };", "enum { TW = TILE_SIZE };"),
+    ],
+)
+def test_the_files_own_value_gives_way(tmp_path: Path, definition: str, becomes: str) -> None:
+    name = "TILE_SIZE" if "TILE_SIZE" in definition else "TW"
+    found = read(tmp_path, f"{definition}\n{tiled(name)}")
+    assert found.spec.source.split("\n")[0].strip() == becomes
+    assert found.spec.params == {"TILE_SIZE": (16,)}
+
+
+def test_the_note_says_what_was_read(tmp_path: Path) -> None:
+    text = "#define TW 16\n" + tiled("TW")
+    assert read(tmp_path, text).notes == (
+        "kernel f; A, B, C, N; TW is the tile; block (TILE_SIZE, TILE_SIZE), "
+        "grid (ceil_div(N, TILE_SIZE), ceil_div(N, TILE_SIZE))",
+        "traffic not declared: requested bytes are not known (a header can state them)",
+    )
+
+
+def test_the_host_goes_and_what_the_kernel_needs_stays(tmp_path: Path) -> None:
+    source = read(tmp_path, CASES["a whole program"].text).spec.source
+    for gone in ("iostream", "cublas", "std::cout", "std::sin", "main", "other", "<<<", "fill"):
+        assert gone not in source
+    for stays in ("typedef float real;", "#define AT(", "madd", "__constant__ float one"):
+        assert stays in source
+
+
+def test_the_kernels_of_a_file_are_listed(tmp_path: Path) -> None:
+    signature = "const float *A, const float *B, float *C, int N"
+    text = f"// __global__ void old(float *A) {{}}\n{kernel(signature)}"
+    text += kernel(signature).replace("void f(", "void g(")
+    with pytest.raises(UsageError, match=r"has 2 kernels \(f, g\); name one with --entry"):
+        read(tmp_path, text)
+    assert read(tmp_path, text, "g").spec.entry == "g"
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Runner:
+    return open_runner("cpu")[0]
+
+
+@pytest.mark.cpu
+def test_what_was_read_is_right_on_the_host(tmp_path: Path, cpu: Runner) -> None:
+    rule = StopRule(samples=1, min_time=0, budget=0, warm_up=0)
+    points = []
+    for name, case in CASES.items():
+        if not case.run:
+            continue
+        path = tmp_path / f"{name.replace(' ', '_')}.cu"
+        path.write_text(case.text)
+        spec = infer(path, read_source(path), case.entry).spec
+        sizes = sum(not argument.is_matrix for argument in spec.arguments)
+        # A kernel that takes two of the sizes guards no rows: whole tiles only.
+        shape = {1: Problem(32, 32, 32), 2: Problem(32, 48, 64)}.get(sizes, Problem(35, 21, 18))
+        points.append(Point(spec, shape, {"TILE_SIZE": 8} if spec.params else {}))
+    assert len(points) >= 12
+    rows = [m.row for m in Bench(cpu, Settings(rule)).run(points, lambda *_: None)]
+    wrong = {row.kernel: f"{row.status}: {row.reason}" for row in rows if row.status != "ok"}
+    assert not wrong
+
+
+def test_a_local_headers_tile_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "tile.cuh").write_text("#pragma once\n#define TW 16\n")
+    found = read(tmp_path, '#include "tile.cuh"\n#include "gone.h"\n' + tiled("TW"))
+    assert found.spec.params == {}
+    assert [axis.text for axis in found.spec.block] == ["16", "16"]
+    assert found.spec.source.startswith('#include "tile.cuh"\n\n')
+    assert "TW stay as they are" in found.notes[0]
+
+
+def test_a_local_headers_guarded_tile_size_is_swept(tmp_path: Path) -> None:
+    guarded = "#ifndef TILE_SIZE\n#define TILE_SIZE 16\n#endif\n"
+    (tmp_path / "tile.cuh").write_text(guarded)
+    found = read(tmp_path, '#include "tile.cuh"\n' + tiled("TILE_SIZE"))
+    assert found.spec.params == {"TILE_SIZE": (16,)}
+
+
+def test_a_file_with_bom_and_windows_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mit Ümlaut.cu"
+    text = "// größer\n" + kernel(SQUARE)
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert infer(path, read_source(path)).spec.source == text
+
+
+@pytest.mark.parametrize("text", ["threadIdx.", "/*", "{", '"', "", "threadIdx.xyz", "("])
+def test_a_broken_file_is_no_bug(tmp_path: Path, text: str) -> None:
+    with suppress(UsageError):
+        read(tmp_path, kernel(SQUARE).replace("threadIdx.x", text))
