@@ -311,3 +311,31 @@ def test_a_whole_program_without_a_header_runs(gpu: Runner, tmp_path: Path) -> N
     assert [row.status for row in rows] == ["ok", "ok"], [row.reason for row in rows]
     assert [row.block for row in rows] == ["8,8,1", "32,32,1"]
     assert {row.requested_bytes for row in rows} == {None}
+
+
+def test_too_much_static_shared_memory_is_a_skipped_row(
+    gpu: Runner, write_kernel: WriteKernel
+) -> None:
+    body = GUARDED.replace(
+        "float acc = 0.0f;",
+        "__shared__ volatile float big[20000]; big[threadIdx.x] = 0.0f; float acc = big[threadIdx.x];",
+    )
+    (row,) = rows_of(gpu, points_of(write_kernel("big", body), "40"))
+    assert row.status == "skipped"
+    assert row.reason is not None
+    assert "80000 bytes" in row.reason
+    assert "49152" in row.reason
+
+
+def test_a_local_header_is_found_beside_a_file_named_by_a_relative_path(
+    gpu: Runner, write_kernel: WriteKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "start.cuh").write_text("#define START 0.0f\n")
+    body = '# include "start.cuh"\n' + GUARDED.replace("acc = 0.0f", "acc = START")
+    write_kernel("local", body)
+    monkeypatch.chdir(tmp_path)
+    (row,) = rows_of(gpu, points_of("./local.cu", "40"))
+    assert row.status == "ok", row.reason
+    (tmp_path / "start.cuh").write_text("#define START 1.0f\n")
+    (row,) = rows_of(gpu, points_of("./local.cu", "40"))
+    assert row.status == "wrong"

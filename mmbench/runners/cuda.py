@@ -145,7 +145,7 @@ class CudaRunner:
 
 
 def _options(point: Point) -> tuple[str, ...]:
-    folder = str(point.spec.path.parent)
+    folder = str(point.spec.path.parent.resolve())  # nvcc runs in a folder of its own
     include = () if folder == str(Path(__file__).parents[1] / "kernels") else (f"-I{folder}",)
     # -lineinfo changes no instruction; it lets profilers and checkers name source lines.
     return ("-std=c++17", "-w", "-lineinfo", *include, *point.defines)

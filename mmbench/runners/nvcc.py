@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
 
-from mmbench.errors import CompileError, RunnerUnavailableError
+from mmbench.errors import CompileError, MmbenchError, RunnerUnavailableError, UnfitError
 from mmbench.runners import find_tool
 
 _LOOKED = "$PATH, $CUDA_HOME, $CUDA_PATH, $CUDA_ROOT, /usr/local/cuda*/bin, pip and conda packages"
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error(?:: | #[\w-]+: )(.*)$", re.MULTILINE)
+_TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x\w+) bytes, (0x\w+) max\)")
 _FATAL = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
@@ -72,8 +73,16 @@ def find() -> Nvcc:
     return Nvcc(path, f"nvcc {match[2]}" if match else "nvcc of unknown version")
 
 
-def in_users_words(log: str, path: Path) -> CompileError:
-    """nvcc's first error as one sentence at the user's file and line; the log below it."""
+def in_users_words(log: str, path: Path) -> MmbenchError:
+    """nvcc's first error as one sentence at the user's file and line; the log below it.
+
+    Too much static shared memory is no error of the source: the point is unfit.
+    """
+    if match := _TOO_MUCH_SHARED.search(log):
+        need, limit = int(match[1], 16), int(match[2], 16)
+        return UnfitError(
+            f"needs {need} bytes of static shared memory per block, the limit is {limit}", log
+        )
     errors = _ERROR.findall(log) + _FATAL.findall(log)
     mine = [found for found in errors if found[0].endswith(path.name)] or errors
     if mine:
