@@ -318,7 +318,8 @@ def test_too_much_static_shared_memory_is_a_skipped_row(
 ) -> None:
     body = GUARDED.replace(
         "float acc = 0.0f;",
-        "__shared__ volatile float big[20000]; big[threadIdx.x] = 0.0f; float acc = big[threadIdx.x];",
+        "__shared__ volatile float big[20000]; big[threadIdx.x] = 0.0f;\n"
+        "float acc = big[threadIdx.x];",
     )
     (row,) = rows_of(gpu, points_of(write_kernel("big", body), "40"))
     assert row.status == "skipped"
