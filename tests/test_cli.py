@@ -23,6 +23,7 @@ from mmbench.errors import RunnerUnavailableError
 from mmbench.results import COLUMNS
 from mmbench.runners import open_runner
 
+BRIEF = ("--min-time", "0", "--max-time", "0.3")
 QUICK = ("--runner", "cpu", "--min-time", "0", "--max-time", "0.1", "--samples", "3")
 SMALL = ("--n", "32", "--tile", "8", *QUICK)
 
@@ -123,7 +124,7 @@ def has_gpu() -> bool:
 
 @pytest.mark.cpu
 def test_run_as_in_the_readme(process: Command, tmp_path: Path) -> None:
-    answer = process("run", "--n", "64", "--tile", "32")
+    answer = process("run", "--n", "64", "--tile", "32", *BRIEF)
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
     for name in ("naive", "tiled"):
@@ -136,7 +137,7 @@ def test_run_as_in_the_readme(process: Command, tmp_path: Path) -> None:
 
 @pytest.mark.cpu
 def test_sweep_as_in_the_readme(process: Command, tmp_path: Path) -> None:
-    answer = process("sweep", "--n", "32,48", "--tile", "8")
+    answer = process("sweep", "--n", "32,48", "--tile", "8", *BRIEF)
     assert answer.code == 0, answer.err
     (path,) = (tmp_path / "results").glob("*.csv")
     assert list(pd.read_csv(path)["status"]) == ["ok"] * 4
@@ -145,7 +146,7 @@ def test_sweep_as_in_the_readme(process: Command, tmp_path: Path) -> None:
 
 @pytest.mark.cpu
 def test_compare_as_in_the_readme(process: Command) -> None:
-    answer = process("compare", "naive", "tiled", "--n", "64", "--tile", "8")
+    answer = process("compare", "naive", "tiled", "--n", "64", "--tile", "8", *BRIEF)
     assert answer.code == 0, answer.err
     assert "times as fast as naive" in answer.out
     assert "95 % interval" in answer.out
@@ -375,7 +376,7 @@ def test_cuda_without_a_gpu_says_what_is_missing(
 @pytest.mark.skipif(has_gpu(), reason="there is a GPU here")
 @pytest.mark.cpu
 def test_auto_says_in_one_line_that_it_took_the_host(mm: Command) -> None:
-    answer = mm("run", "--kernel", "naive", "--n", "32", "--tile", "8")
+    answer = mm("run", "--kernel", "naive", "--n", "32", "--tile", "8", *BRIEF)
     assert answer.code == 0
     assert answer.error.endswith("using the cpu runner: host times, not a GPU's")
     assert "host times, not a GPU's" in answer.out
@@ -413,7 +414,7 @@ def test_compare_needs_two_different_kernels(mm: Command) -> None:
 
 @pytest.mark.cpu
 def test_csv_on_stdout_is_csv_alone(process: Command) -> None:
-    answer = process("run", "--n", "32", "--tile", "8,33", "--min-time", "0", "--format", "csv")
+    answer = process("run", "--n", "32", "--tile", "8,33", *BRIEF, "--format", "csv")
     assert answer.code == 0, answer.err
     rows = answer.rows()
     assert list(rows.columns) == [column.name for column in COLUMNS]
