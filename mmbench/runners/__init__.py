@@ -20,7 +20,6 @@ from mmbench.errors import RunnerUnavailableError
 from mmbench.spec import Launch, Point
 
 Array = npt.NDArray[Any]
-NAMES = ("cuda", "cpu")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -127,13 +126,10 @@ def _static_shared_bytes(library: Path, source: str) -> int:
 
 def _thread_local_bytes(library: Path) -> int:
     """Size of a library's thread-local segment, which holds its shared arrays (ELF, PT_TLS)."""
-    data = library.read_bytes()
-    offset, entry, count = struct.unpack_from("<Q14xHH", data, 32)
-    for i in range(count):
-        kind, size = struct.unpack_from("<I36xQ", data, offset + i * entry)
-        if kind == 7:
-            return int(size)
-    return 0
+    from elftools.elf.elffile import ELFFile
+
+    with library.open("rb") as file:
+        return sum(int(part["p_memsz"]) for part in ELFFile(file).iter_segments("PT_TLS"))
 
 
 def _available_memory() -> int:

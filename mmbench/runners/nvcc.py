@@ -30,11 +30,6 @@ class Nvcc:
     path: str
     version: str
 
-    @property
-    def release(self) -> tuple[int, int]:
-        match = re.search(r"(\d+)\.(\d+)", self.version)
-        return (int(match[1]), int(match[2])) if match else (0, 0)
-
 
 def folders() -> list[str]:
     """Folders besides PATH in which nvcc may lie, the most deliberate choice first."""

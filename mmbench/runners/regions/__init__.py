@@ -17,7 +17,10 @@ changes), ``roles`` (which are uniform, which can be made again), ``write``.
 
 from __future__ import annotations
 
+from functools import cache
 
+
+@cache
 def to_block_form(source: str, entry: str) -> str | None:
     """Rewrite kernel ``entry`` so that one call runs a whole block, or None if not for certain.
 

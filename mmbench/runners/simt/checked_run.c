@@ -199,20 +199,6 @@ API unsigned checked_warp(const void *site, enum simt_warp_mode mode, unsigned m
     return f->ballot;
 }
 
-static int shuffle_source(const fiber *f)
-{
-    int lane = (int)(f->thread % SIMT_WARP);
-    int width = f->width > 0 ? f->width : SIMT_WARP, base = lane / width * width;
-    int argument = f->argument & (SIMT_WARP - 1); /* the instruction takes its low five bits */
-    switch (f->mode) {
-    case SIMT_IDX: return base + (argument & (width - 1));
-    case SIMT_UP: return lane - argument < base ? lane : lane - argument;
-    case SIMT_DOWN: return lane + argument >= base + width ? lane : lane + argument;
-    case SIMT_XOR: return (lane ^ argument) >= base + width ? lane : lane ^ argument;
-    default: return lane;
-    }
-}
-
 /* Lets the lanes in `arrived` go on; they wait at the same operation with the same mask. */
 static void complete_warp(fiber *lanes, unsigned arrived)
 {
@@ -225,7 +211,8 @@ static void complete_warp(fiber *lanes, unsigned arrived)
     }
     for (int l = 0; l < SIMT_WARP; ++l) {
         if (!(arrived >> l & 1)) continue;
-        int source = shuffle_source(&lanes[l]);
+        int source = simt_shuffle_source(lanes[l].mode, lanes[l].argument, lanes[l].width,
+                                         (int)(lanes[l].thread % SIMT_WARP));
         if (arrived >> source & 1) {
             memcpy(lanes[l].value ? lanes[l].value : values[l], values[source], lanes[l].bytes);
         } else {

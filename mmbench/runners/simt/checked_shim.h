@@ -53,7 +53,6 @@ SIMT_INLINE int __all_sync(unsigned mask, int p)
 }
 
 /* ---- atomics: CUDA threads are switched only where they wait ---- */
-template <class T> struct simt_same { typedef T type; };
 #define SIMT_ATOMIC(name, expression)                                                    \
     template <class T> SIMT_INLINE T name(T *address, typename simt_same<T>::type v)     \
     {                                                                                    \
@@ -62,16 +61,6 @@ template <class T> struct simt_same { typedef T type; };
         *address = expression;                                                           \
         return old;                                                                      \
     }
-SIMT_ATOMIC(atomicAdd, old + v)
-SIMT_ATOMIC(atomicSub, old - v)
-SIMT_ATOMIC(atomicExch, v)
-SIMT_ATOMIC(atomicMin, old < v ? old : v)
-SIMT_ATOMIC(atomicMax, old > v ? old : v)
-SIMT_ATOMIC(atomicAnd, old & v)
-SIMT_ATOMIC(atomicOr, old | v)
-SIMT_ATOMIC(atomicXor, old ^ v)
-SIMT_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
-SIMT_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::type compare,
                                            typename simt_same<T>::type value)
 {

@@ -41,6 +41,9 @@ struct dim3 {
 };
 [[maybe_unused]] static constexpr int warpSize = SIMT_WARP;
 
+/* Keeps a parameter out of template deduction: atomicAdd(&c, 1) takes the type of c. */
+template <class T> struct simt_same { typedef T type; };
+
 #ifdef SIMT_CHECKED
 #include "checked_shim.h"
 #else
@@ -97,22 +100,11 @@ template <class T, class F> SIMT_INLINE T simt_atomic(T *address, F change)
                                         __ATOMIC_RELAXED));
     return seen;
 }
-template <class T> struct simt_same { typedef T type; };
 #define SIMT_ATOMIC(name, expression)                                                       \
     template <class T> SIMT_INLINE T name(T *address, typename simt_same<T>::type v)        \
     {                                                                                       \
         return simt_atomic(address, [=](T old) -> T { return expression; });                \
     }
-SIMT_ATOMIC(atomicAdd, old + v)
-SIMT_ATOMIC(atomicSub, old - v)
-SIMT_ATOMIC(atomicExch, (void(old), v))
-SIMT_ATOMIC(atomicMin, old < v ? old : v)
-SIMT_ATOMIC(atomicMax, old > v ? old : v)
-SIMT_ATOMIC(atomicAnd, old & v)
-SIMT_ATOMIC(atomicOr, old | v)
-SIMT_ATOMIC(atomicXor, old ^ v)
-SIMT_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
-SIMT_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::type compare,
                                            typename simt_same<T>::type value)
 {
@@ -144,6 +136,18 @@ template <class T> SIMT_INLINE void __stcs(T *p, T v) { *p = v; }
     };                                                                                         \
     SIMT_INLINE name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
 #endif /* SIMT_CHECKED */
+
+/* The atomics, by what each stores; both builds define how (SIMT_ATOMIC). */
+SIMT_ATOMIC(atomicAdd, old + v)
+SIMT_ATOMIC(atomicSub, old - v)
+SIMT_ATOMIC(atomicExch, (void(old), v))
+SIMT_ATOMIC(atomicMin, old < v ? old : v)
+SIMT_ATOMIC(atomicMax, old > v ? old : v)
+SIMT_ATOMIC(atomicAnd, old & v)
+SIMT_ATOMIC(atomicOr, old | v)
+SIMT_ATOMIC(atomicXor, old ^ v)
+SIMT_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
+SIMT_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
 
 /* ---- device functions ---- */
 SIMT_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }

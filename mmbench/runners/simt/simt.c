@@ -229,19 +229,6 @@ static unsigned live_lanes(const worker *w, int warp)
     return lanes;
 }
 
-static int shuffle_source(const fiber *f, int lane)
-{
-    int width = f->width > 0 ? f->width : SIMT_WARP, base = lane / width * width;
-    int argument = f->argument & (SIMT_WARP - 1); /* the instruction takes its low five bits */
-    switch (f->mode) {
-    case SIMT_IDX: return base + (argument & (width - 1));
-    case SIMT_UP: return lane - argument < base ? lane : lane - argument;
-    case SIMT_DOWN: return lane + argument >= base + width ? lane : lane + argument;
-    case SIMT_XOR: return (lane ^ argument) >= base + width ? lane : lane ^ argument;
-    default: return lane;
-    }
-}
-
 /* Lets the lanes in `arrived` go on; they wait at the same operation with the same mask. */
 static void complete_warp(fiber *lanes, unsigned arrived)
 {
@@ -254,7 +241,8 @@ static void complete_warp(fiber *lanes, unsigned arrived)
         }
     for (int l = 0; l < SIMT_WARP; ++l)
         if (arrived >> l & 1) {
-            int source = shuffle_source(&lanes[l], l);
+            int source = simt_shuffle_source(lanes[l].mode, lanes[l].argument,
+                                             lanes[l].width, l);
             if (lanes[l].bytes && arrived >> source & 1)
                 memcpy(lanes[l].value, values[source], lanes[l].bytes);
             lanes[l].result = ballot;

@@ -78,6 +78,21 @@ void simt_assert_failed(const char *text, const char *file, unsigned line)
 }
 #endif
 
+/* The lane whose value a shuffle gives to this one; a width of 0 is the whole warp. */
+static inline int simt_shuffle_source(enum simt_warp_mode mode, int argument, int width, int lane)
+{
+    width = width > 0 ? width : SIMT_WARP;
+    int base = lane / width * width;
+    argument &= SIMT_WARP - 1; /* the instruction takes its low five bits */
+    switch (mode) {
+    case SIMT_IDX: return base + (argument & (width - 1));
+    case SIMT_UP: return lane - argument < base ? lane : lane - argument;
+    case SIMT_DOWN: return lane + argument >= base + width ? lane : lane + argument;
+    case SIMT_XOR: return (lane ^ argument) >= base + width ? lane : lane ^ argument;
+    default: return lane;
+    }
+}
+
 #if SIMT_ASM_SWITCH
 /* Suspends into *from and resumes *to. The compiler saves what is live across the switch, no
  * more; rbp and rbx are saved by hand, since they may be the frame's pointers. Needs -mno-red-zone. A jump
