@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,31 +30,35 @@ def key(*parts: str) -> str:
     """A short name for these texts; different texts give different names."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode()
+        data = part.encode(errors="surrogateescape")  # paths under a locale without UTF-8
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:24]
 
 
-def source_hash(text: str, directory: Path) -> str:
+def source_hash(text: str, folders: Sequence[Path]) -> str:
     """SHA-256 of a source with its local headers: what results are filed under."""
-    return hashlib.sha256(with_headers(text, directory).encode()).hexdigest()[:16]
+    return hashlib.sha256(with_headers(text, folders).encode()).hexdigest()[:16]
 
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
-def with_headers(text: str, directory: Path) -> str:
+def with_headers(text: str, folders: Sequence[Path]) -> str:
     """A source's text followed by that of each local header it includes, in a fixed order.
 
     What a compiled kernel is keyed on: an edit of a header must not find the old binary.
+    ``folders`` are that of the source, and the further ones in which headers are looked for.
     """
     seen: dict[Path, str] = {}
-    waiting = [(text, directory)]
+    waiting = [(text, folders[0])]
     while waiting:
         including, beside = waiting.pop()
         for name in _INCLUDE.findall(including):
-            path = (beside / name).resolve()
-            if path not in seen and path.is_file():
-                seen[path] = path.read_text(encoding="utf-8", errors="replace")
-                waiting.append((seen[path], path.parent))
+            for folder in (beside, *folders[1:]):
+                path = (folder / name).resolve()
+                if path.is_file():
+                    if path not in seen:
+                        seen[path] = path.read_text(encoding="utf-8", errors="replace")
+                        waiting.append((seen[path], path.parent))
+                    break
     return "\0".join([text, *(seen[path] for path in sorted(seen))])

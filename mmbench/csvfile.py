@@ -73,7 +73,7 @@ class CsvWriter:
 
     def _write(self, text: str) -> None:
         try:
-            self._file.write(text.encode())
+            self._file.write(text.encode(errors="surrogateescape"))
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:  # a full disk, say

@@ -25,6 +25,7 @@ _OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,  # as C divides whole numbers
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
     ast.Eq: operator.eq,
@@ -55,7 +56,7 @@ class Expression:
         return frozenset(
             node.id
             for node in ast.walk(self._tree())
-            if isinstance(node, ast.Name) and node.id not in _FUNCTIONS
+            if isinstance(node, ast.Name) and node.id not in (*_FUNCTIONS, "ceil")
         )
 
     def value(self, names: Mapping[str, int]) -> int:
@@ -90,6 +91,13 @@ def _evaluate(node: ast.expr, names: Mapping[str, int] | None) -> int:
             result = _apply(op, _evaluate(left, names), _evaluate(right, names), names)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             result = -_evaluate(operand, names)
+        case ast.Call(
+            func=ast.Name(id="ceil"),
+            args=[ast.BinOp(left=left, op=ast.Div(), right=right)],
+            keywords=[],
+        ):
+            above, below = _evaluate(left, names), _evaluate(right, names)
+            result = 1 if names is None else _ceil_div(above, below)
         case ast.Call(func=ast.Name(id=function), args=args, keywords=[]) if (
             function in _FUNCTIONS and len(args) == 2
         ):
@@ -98,8 +106,8 @@ def _evaluate(node: ast.expr, names: Mapping[str, int] | None) -> int:
         case _:
             raise ExpressionError(
                 f'"{ast.unparse(node)}" is not allowed here; '
-                "use whole numbers, names, + - * // % **, one comparison, "
-                "ceil_div(a, b), min(a, b) and max(a, b)"
+                "use whole numbers, names, + - * / % **, one comparison, "
+                "ceil(a / b), ceil_div(a, b), min(a, b) and max(a, b)"
             )
     return result
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mmbench.device import Device
 from mmbench.expressions import ExpressionError
+from mmbench.gpu_only import needs_gpu
 from mmbench.metrics import compulsory_bytes
 from mmbench.spec import Launch, Point
 
@@ -21,7 +23,8 @@ def unfit_reason(point: Point, device: Device) -> str | None:
 def _reasons(point: Point, device: Device) -> Iterator[str]:
     spec, problem, names = point.spec, point.problem, point.names
     if device.runner not in spec.runners:
-        yield f"the kernel runs on {' and '.join(spec.runners)} only"
+        need = needs_gpu(spec.source)
+        yield f"needs a GPU: {need}" if need else f"runs on {' and '.join(spec.runners)} only"
     if not problem.square and not spec.rectangular:
         yield "the kernel takes square matrices only (M = N = K)"
     yield from _memory_reasons(point, device)
@@ -67,7 +70,7 @@ def _launch_reasons(launch: Launch, static_shared: int, device: Device) -> Itera
 
 
 def _memory_reasons(point: Point, device: Device) -> Iterator[str]:
-    need = compulsory_bytes(point.problem, point.spec.element_bytes)
+    need = compulsory_bytes(point.problem, replace(point.spec.product, beta=0))
     if need > device.memory_bytes:
         where = f"the device has {_gigabytes(device.memory_bytes)}"
     elif need * _HOST_COPIES > device.host_memory_bytes:

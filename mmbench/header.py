@@ -13,17 +13,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from mmbench.arguments import parse_argument
 from mmbench.errors import HeaderError
 from mmbench.expressions import Expression, ExpressionError
-from mmbench.spec import ELEMENT_BYTES, SCALAR_BYTES, Argument, KernelSpec
+from mmbench.product import ELEMENT_BYTES, MATRICES, Problem, Product
+from mmbench.spec import Argument, KernelSpec
 
 _FENCE = re.compile(r"^//[ \t]*///[ \t]*kernel[ \t]*$")
 _END = re.compile(r"^//[ \t]*///[ \t]*$")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _KEYS = {
     "": {
-        "summary", "after", "dtype", "entry", "arguments", "runners", "default",
-        "params", "launch", "device", "requires", "traffic",
+        "summary", "after", "dtype", "c_dtype", "column_major", "alpha", "beta", "entry",
+        "arguments", "sizes", "runners", "default", "tile", "include", "params", "defines",
+        "launch", "device", "requires", "traffic",
     },
     "launch": {"block", "grid", "dynamic_shared_bytes"},
     "device": {"shared_bytes", "compute_capability"},
@@ -56,10 +59,31 @@ def has_header(source: str) -> bool:
     return any(_FENCE.match(line) for line in source.split("\n"))
 
 
+def write_on_top(path: Path, header: str) -> None:
+    """Put a header block in front of a file's text, in the file's own line ends."""
+    data = path.read_bytes()
+    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
+    ending = b"\r\n" if b"\r\n" in data else b"\n"
+    lines = [line.encode() + ending for line in [*header.splitlines(), ""]]
+    try:
+        path.write_bytes(mark + b"".join(lines) + data.removeprefix(mark))
+    except OSError as error:
+        raise HeaderError(f"{path} cannot be written: {error.strerror}") from None
+
+
 def read_kernel(path: Path) -> KernelSpec:
     """Read one kernel file; raise HeaderError with file and line where its header is wrong."""
     source = read_source(path)
     return _Header(path, source).spec()
+
+
+def as_define(text: str, names: frozenset[str]) -> Expression | str:
+    """A macro's value: an expression over the sizes and parameters, or else plain text."""
+    try:
+        expression = Expression(text)
+    except ExpressionError:
+        return text
+    return expression if expression.names <= names else text
 
 
 class _Header:
@@ -114,6 +138,7 @@ class _Header:
     def spec(self) -> KernelSpec:
         self._check_keys()
         name = self.path.stem
+        params = self._params()
         spec = KernelSpec(
             name=name,
             path=self.path,
@@ -121,19 +146,24 @@ class _Header:
             entry=self._entry(name),
             summary=self._text("summary"),
             after=self._text("after", required=False) or None,
-            dtype=self._choice("dtype", "float32", ELEMENT_BYTES),
+            product=self._product(),
             arguments=self._arguments(),
+            tile_name=self._tile(),
+            fixed=self._sizes(),
+            includes=tuple(self.path.parent / each for each in self._texts("include")),
+            defines=self._defines(),
             runners=self._runners(),
             default=self._default(),
-            params=self._params(),
+            params=params,
             block=self._axes("block"),
             grid=self._axes("grid"),
             dynamic_shared=self._optional("launch", "dynamic_shared_bytes"),
             static_shared=self._optional("device", "shared_bytes"),
             compute_capability=self._compute_capability(),
             requires=self._requires(),
-            reads=self._required("traffic", "reads"),
-            writes=self._required("traffic", "writes"),
+            reads=self._traffic("reads", "M * K + K * N"),
+            writes=self._traffic("writes", "M * N"),
+            declares_traffic="traffic" in self.data,
         )
         self._check_names(spec)
         return spec
@@ -170,27 +200,75 @@ class _Header:
         entry = self.data.get("entry", f"matmul_{name}")
         if not isinstance(entry, str) or not _NAME.fullmatch(entry):
             self._fail('"entry" must be the name of a __global__ function', "entry")
-        if not re.search(rf"\b{entry}\s*\(", self.source):
+        if not re.search(rf"\b{entry}\b", self._code()):
             self._fail(f"the file has no function {entry}; name the kernel's with entry", "entry")
         return entry
 
-    def _arguments(self) -> tuple[Argument, ...]:
-        texts = self.data.get("arguments", ["A", "B", "C", "N"])
+    def _code(self) -> str:
+        """The file without its header block."""
+        end = self.first_line - 1 + len(self.lines)
+        return "\n".join(self.source.split("\n")[end:])
+
+    def _product(self) -> Product:
+        dtype = self._choice("dtype", "float32", ELEMENT_BYTES)
+        column_major = self._texts("column_major")
+        if any(name not in MATRICES for name in column_major):
+            self._fail('"column_major" must be a list of A, B and C', "column_major")
+        return Product(
+            dtype=dtype,
+            c_dtype=self._choice("c_dtype", dtype, ELEMENT_BYTES),
+            column_major=frozenset(column_major),
+            alpha=self._factor("alpha", 1),
+            beta=self._factor("beta", 0),
+        )
+
+    def _factor(self, key: str, default: float) -> float:
+        value = self.data.get(key, default)
+        if type(value) not in (int, float):
+            self._fail(f'"{key}" must be a number', key)
+        return float(value)
+
+    def _texts(self, key: str) -> list[str]:
+        texts = self.data.get(key, [])
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            self._fail('"arguments" must be a list such as ["A", "B", "C", "int N"]', "arguments")
-        arguments = []
-        for text in texts:
-            ctype, _, name = text.rpartition(" ")
-            if name not in {"A", "B", "C", "M", "N", "K"} or (ctype or "int") not in SCALAR_BYTES:
-                self._fail(
-                    f'argument "{text}" is not A, B, C or a size M, N, K with a type of '
-                    f"{', '.join(SCALAR_BYTES)}",
-                    "arguments",
-                )
-            arguments.append(Argument(name, ctype or "int"))
+            self._fail(f'"{key}" must be a list of texts', key)
+        return texts
+
+    def _tile(self) -> str:
+        name = self.data.get("tile", "TILE_SIZE")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            self._fail('"tile" must be the name of a constant in the file', "tile")
+        return name
+
+    def _sizes(self) -> Problem | None:
+        sizes = self.data.get("sizes")
+        if sizes is None:
+            return None
+        whole = isinstance(sizes, list) and all(type(size) is int and size > 0 for size in sizes)
+        if not whole or len(sizes) != 3:
+            self._fail('"sizes" must be a list of M, N and K, such as [128, 128, 128]', "sizes")
+        return Problem(*sizes)
+
+    def _defines(self) -> dict[str, Expression | str]:
+        defines = self.data.get("defines", {})
+        if not isinstance(defines, dict):
+            self._fail("[defines] must be a table", "defines")
+        for name, value in defines.items():
+            if not _NAME.fullmatch(name) or not isinstance(value, str | int):
+                self._fail(f"{name} must be a whole number or an expression in quotes", name)
+        known = frozenset({"M", "N", "K", *self.data.get("params", {})})
+        return {name: as_define(str(value), known) for name, value in defines.items()}
+
+    def _arguments(self) -> tuple[Argument, ...]:
+        texts = self._texts("arguments") or ["A", "B", "C", "N"]
+        params = self.data.get("params", {})
+        try:
+            arguments = tuple(parse_argument(text, params) for text in texts)
+        except ValueError as error:
+            self._fail(f"argument {error}", "arguments")
         if sorted(a.name for a in arguments if a.is_matrix) != ["A", "B", "C"]:
             self._fail('"arguments" must name each of A, B and C once', "arguments")
-        return tuple(arguments)
+        return arguments
 
     def _runners(self) -> tuple[str, ...]:
         runners = self.data.get("runners", ["cuda", "cpu"])
@@ -223,10 +301,13 @@ class _Header:
         value = self.data.get(table, {}).get(key)
         return None if value is None else self._expression(value, key)
 
-    def _required(self, table: str, key: str) -> Expression:
-        expression = self._optional(table, key)
+    def _traffic(self, key: str, compulsory: str) -> Expression:
+        """A count of elements; a header without the table leaves the traffic undeclared."""
+        if "traffic" not in self.data:
+            return Expression(compulsory)
+        expression = self._optional("traffic", key)
         if expression is None:
-            self._fail(f'[{table}] needs "{key}"', table)
+            self._fail(f'[traffic] needs "{key}"', "traffic")
         return expression
 
     def _axes(self, key: str) -> tuple[Expression, ...]:

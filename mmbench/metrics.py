@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmbench.spec import Problem, Traffic
+from mmbench.product import Problem, Product
+from mmbench.spec import Traffic
 
 
 def flop(problem: Problem) -> int:
@@ -16,15 +17,20 @@ def flop(problem: Problem) -> int:
     return 2 * problem.m * problem.n * problem.k
 
 
-def requested_bytes(traffic: Traffic, element_bytes: int) -> int:
+def requested_bytes(traffic: Traffic, product: Product) -> int:
     """Bytes the kernel's own loads and stores ask for, whichever memory serves them."""
-    return (traffic.reads + traffic.writes) * element_bytes
+    return traffic.reads * product.bytes_of("A") + traffic.writes * product.bytes_of("C")
 
 
-def compulsory_bytes(problem: Problem, element_bytes: int) -> int:
-    """Fewest bytes any kernel can move: A and B read once, C written once."""
+def compulsory_bytes(problem: Problem, product: Product) -> int:
+    """Fewest bytes any kernel can move: A and B read once, C written once.
+
+    C is read once as well where beta is not 0.
+    """
     m, n, k = problem.m, problem.n, problem.k
-    return (m * k + k * n + m * n) * element_bytes
+    passes_over_c = 1 if product.beta == 0 else 2
+    inputs = (m * k + k * n) * product.bytes_of("A")
+    return inputs + passes_over_c * m * n * product.bytes_of("C")
 
 
 def giga_per_second(amount: float, seconds: float) -> float:

@@ -16,9 +16,11 @@ import numpy as np
 
 from mmbench import kernels
 from mmbench.errors import MmbenchError
+from mmbench.inputs import exact, from_memory, in_memory, make_inputs
+from mmbench.product import Problem
 from mmbench.runners import open_runner
 from mmbench.runners.cuda import CudaSession
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 
 
 def parse_point(words: Sequence[str]) -> Point:
@@ -38,28 +40,22 @@ def command_words(point: Point) -> list[str]:
 
 
 def launch_once(point: Point) -> bool:
-    """Launch on whole-number inputs; return whether C is A * B exactly."""
+    """Launch on whole-number inputs; return whether C is exact."""
     runner, _ = open_runner("cuda")
     session = CudaSession(0)
     kernel = session.load(runner.compile(point), point, point.launch())
-    problem, dtype = point.problem, point.spec.dtype
-    rng = np.random.default_rng(0)
-    a = rng.integers(-4, 5, (problem.m, problem.k)).astype(dtype)
-    b = rng.integers(-4, 5, (problem.k, problem.n)).astype(dtype)
-    c = np.empty((problem.m, problem.n), dtype)
-    buffers = {"A": session.allocate(a.nbytes), "B": session.allocate(b.nbytes)}
-    buffers["C"] = session.allocate(c.nbytes)
-    session.write(buffers["A"], a)
-    session.write(buffers["B"], b)
-    sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
-    kernel.launch(
-        [
-            buffers[argument.name].address if argument.is_matrix else sizes[argument.name]
-            for argument in point.spec.arguments
-        ]
-    )
+    inputs = make_inputs(point.problem, exact(point.spec.product), 0, "whole")
+    addresses, buffers = {}, {}
+    for name, matrix in (("A", inputs.a), ("B", inputs.b), ("C", inputs.c)):
+        data = in_memory(matrix, inputs.product, name)
+        buffers[name] = session.allocate(data.nbytes)
+        session.write(buffers[name], data)
+        addresses[name] = buffers[name].address
+    kernel.launch(point.arguments(addresses, inputs.product))
+    c = in_memory(inputs.c, inputs.product, "C").copy()
     session.read(buffers["C"], c)
-    return bool(np.array_equal(c, a.astype(np.float64) @ b.astype(np.float64)))
+    found = from_memory(c, point.problem, inputs.product, "C")
+    return bool(np.array_equal(found, inputs.result()))
 
 
 def main() -> None:

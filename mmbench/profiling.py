@@ -47,12 +47,12 @@ def _store_requests(point: Point) -> float:
 
 
 def _compulsory_reads(point: Point) -> float:
-    problem, size = point.problem, point.spec.element_bytes
-    return metrics.compulsory_bytes(problem, size) - problem.m * problem.n * size
+    compulsory = metrics.compulsory_bytes(point.problem, point.spec.product)
+    return compulsory - _compulsory_writes(point)
 
 
 def _compulsory_writes(point: Point) -> float:
-    return point.problem.m * point.problem.n * point.spec.element_bytes
+    return point.problem.m * point.problem.n * point.spec.product.bytes_of("C")
 
 
 COUNTERS = (

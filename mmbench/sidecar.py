@@ -35,7 +35,7 @@ def environment(device: Device, specs: Sequence[KernelSpec]) -> dict[str, Any]:
         "kernels": {
             spec.name: {
                 "file": spec.path.name,
-                "sha256": source_hash(spec.source, spec.path.parent),
+                "sha256": source_hash(spec.source, spec.folders),
             }
             for spec in specs
         },

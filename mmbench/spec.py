@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mmbench.expressions import Expression
+from mmbench.product import MATRICES, Problem, Product
 
 Dim3 = tuple[int, int, int]
-
-ELEMENT_BYTES = {"float32": 4, "float64": 8}
 
 SCALAR_BYTES = {
     "int": 4,
@@ -23,35 +22,43 @@ SCALAR_BYTES = {
     "long long": 8,
     "float": 4,
     "double": 8,
+    "half": 2,
+    "bool": 1,
 }
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The product C (M x N) = A (M x K) * B (K x N), all row-major."""
-
-    m: int
-    n: int
-    k: int
-
-    @property
-    def square(self) -> bool:
-        return self.m == self.n == self.k
-
-    def __str__(self) -> str:
-        return f"N={self.n}" if self.square else f"M={self.m} N={self.n} K={self.k}"
+FRACTIONAL = ("float", "double", "half")  # C types of factors; the others are those of sizes
+FACTORS = ("alpha", "beta")
+LEADING_DIMENSIONS = {"lda": "A", "ldb": "B", "ldc": "C"}
+NULL = "null"
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One parameter of the entry point: ``A``, ``B``, ``C`` or a scalar such as ``int N``."""
+    """One parameter of the entry point, by what is passed for it.
+
+    ``name`` is A, B or C; ``null``, a null pointer; alpha or beta; a number; or an expression
+    over M, N, K, the leading dimensions lda, ldb, ldc, and the kernel's parameters.
+    """
 
     name: str
     ctype: str = "int"
 
     @property
     def is_matrix(self) -> bool:
-        return self.name in ("A", "B", "C")
+        return self.name in MATRICES
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.is_matrix or self.name == NULL
+
+    @property
+    def expression(self) -> Expression | None:
+        """The whole number to be passed; None for pointers, factors and fractions."""
+        if self.is_pointer or self.name in FACTORS or self.ctype in FRACTIONAL:
+            return None
+        return Expression(self.name)
+
+    def __str__(self) -> str:
+        return self.name if self.is_pointer else f"{self.ctype} {self.name}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,14 @@ class KernelSpec:
     dynamic_shared: Expression | None = None
     compute_capability: tuple[int, int] = (0, 0)
     runners: tuple[str, ...] = ("cuda", "cpu")
-    dtype: str = "float32"
+    product: Product = field(default_factory=Product)
+    defines: Mapping[str, Expression | str] = field(default_factory=dict)
+    includes: tuple[Path, ...] = ()  # folders, besides that of the file
+    tile_name: str = "TILE_SIZE"  # the name in the file that TILE_SIZE sets
+    fixed: Problem | None = None  # the one shape of a kernel that takes no sizes
+    fixed_by: tuple[str, ...] = ()  # the constants that fix it
+    library: str = ""  # the library that a baseline is, which has no source
+    alternatives: tuple[KernelSpec, ...] = ()  # other readings of a file without a header
     after: str | None = None
     default: bool = False
     declares_traffic: bool = True
@@ -109,12 +123,23 @@ class KernelSpec:
 
     @property
     def rectangular(self) -> bool:
-        """Whether M, N and K may differ: the entry point takes more than one of them."""
-        return len({argument.name for argument in self.arguments if not argument.is_matrix}) > 1
+        """Whether M, N and K may differ: the kernel is told more than one of them."""
+        if self.library or self.fixed is not None:
+            return True
+        told = [argument.expression for argument in self.arguments]
+        told += [value for value in self.defines.values() if isinstance(value, Expression)]
+        names = {name for expression in told if expression for name in expression.names}
+        return len(names & {"M", "N", "K"}) > 1
 
     @property
-    def element_bytes(self) -> int:
-        return ELEMENT_BYTES[self.dtype]
+    def folders(self) -> tuple[Path, ...]:
+        """Where headers are looked for: beside the file, then in the folders named."""
+        return (self.path.parent, *self.includes)
+
+    @property
+    def factors(self) -> frozenset[str]:
+        """Which of alpha and beta the kernel takes."""
+        return frozenset(argument.name for argument in self.arguments) & frozenset(FACTORS)
 
 
 @dataclass(frozen=True)
@@ -136,8 +161,31 @@ class Point:
 
     @property
     def defines(self) -> tuple[str, ...]:
-        """Compiler options that set the parameters."""
-        return tuple(f"-D{name}={value}" for name, value in sorted(self.params.items()))
+        """Compiler options that set the parameters and what depends on the sizes."""
+        values = dict(self.params)
+        given = {
+            name: str(text.value(self.names)) if isinstance(text, Expression) else text
+            for name, text in self.spec.defines.items()
+        }
+        options = {name: str(value) for name, value in values.items()} | given
+        return tuple(f"-D{name}={text}" for name, text in sorted(options.items()))
+
+    def arguments(self, addresses: Mapping[str, int], product: Product) -> list[int | float]:
+        """Values for the entry point's parameters in its order; ``addresses`` of A, B and C."""
+        leading = {
+            name: product.leading_dimension(matrix, self.problem)
+            for name, matrix in LEADING_DIMENSIONS.items()
+        }
+        known = {"alpha": product.alpha, "beta": product.beta, NULL: 0, **addresses}
+        values: list[int | float] = []
+        for argument in self.spec.arguments:
+            expression = argument.expression
+            if expression is not None:
+                values.append(expression.value(self.names | leading))
+            else:
+                value = known.get(argument.name)
+                values.append(float(argument.name) if value is None else value)
+        return values
 
     def launch(self) -> Launch:
         """Evaluate block, grid and dynamic shared memory at this point."""

@@ -1,22 +1,32 @@
-"""Is C really A * B? Inputs, float64 references, and the verdict. Knows no device, no timing.
+"""Is C really alpha * A * B + beta * C? Inputs, float64 references, and the verdict.
 
-Whole-number inputs keep every partial sum exact in float32, whatever the order of the sum
-and fused or not, so there "right" needs no tolerance. Real-valued inputs then give the size
-of the rounding error. All tests are written so that a NaN fails them.
+Knows no device, no timing. Whole-number inputs keep every partial sum exact in the element
+type, whatever the order of the sum and fused or not, so there "right" needs no tolerance.
+Real-valued inputs then give the size of the rounding error. All tests are written so that a
+NaN fails them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from mmbench.inputs import (
+    Inputs,
+    all_ones,
+    as_matrix,
+    exact,
+    from_memory,
+    guard_elements,
+    make_inputs,
+    marker,
+    other_factors,
+)
+from mmbench.product import MANTISSA_BITS, Problem, Product
 from mmbench.runners import Array
-from mmbench.spec import Problem
 
-MARKER = -12345.0  # fills C before each check; finite, since 0 * NaN would spoil beta = 0
-_MANTISSA_BITS = {"float32": 24, "float64": 53}
 _FULL_CHECK_PRODUCTS = 2**30  # up to this M*N*K all of C is compared, about 0.1 s a core
 _SAMPLED_ROWS = 16
 _FREIVALDS_VECTORS = 3
@@ -39,78 +49,35 @@ class Verdict:
     error_bound: float | None = None
 
 
-def guard_elements(problem: Problem) -> int:
-    """Length of the zone before and behind each matrix, where a stray write is noticed.
-
-    It holds 128 rows of the widest matrix, so that a whole tile past an edge falls into it.
-    """
-    return -(-(128 * max(problem.n, problem.k) + 4096) // 64) * 64
-
-
-def padded(problem: Problem, rows: int, columns: int, dtype: str) -> tuple[Array, Array]:
-    """A matrix between two guard zones, all MARKER: the whole array and the matrix in it."""
-    guard = guard_elements(problem)
-    whole = np.full(guard + rows * columns + guard, MARKER, dtype)
-    return whole, whole[guard : guard + rows * columns].reshape(rows, columns)
-
-
 def error_bound(k: int, dtype: str) -> float:
-    """Bound on |c - reference| / sum |a||b|: 4 sqrt(K) u.
+    """Bound on |c - reference| / sum |a||b|: 4 sqrt(K) u, and 0 for whole-number types.
 
     Rounding errors of a sum of K terms behave like a random walk, so they grow with sqrt(K)
     (Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019); 4 is a margin over what was measured.
     """
-    return float(4 * np.sqrt(k) * 2.0 ** -_MANTISSA_BITS[dtype])
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """A and B of one kind, ``whole`` or ``real``, each between guard zones."""
-
-    kind: str
-    a_padded: Array
-    b_padded: Array
-    a: Array
-    b: Array
-
-
-def make_inputs(problem: Problem, dtype: str, seed: int, kind: str) -> Inputs:
-    """Random signed inputs: whole numbers of -4 to 4, or reals of -1 to 1.
-
-    For a K so large that sums of 4 * 4 would leave the exact range the numbers are -1 to 1.
-    """
-    rng = np.random.default_rng([seed, problem.m, problem.n, problem.k, len(kind)])
-    exact = 16 * problem.k < 2 ** _MANTISSA_BITS[dtype]
-    largest = 4 if exact else 1
-    matrices = []
-    for rows, columns in ((problem.m, problem.k), (problem.k, problem.n)):
-        whole, matrix = padded(problem, rows, columns, dtype)
-        if kind == "whole":
-            matrix[...] = rng.integers(-largest, largest, (rows, columns), np.int8, endpoint=True)
-        else:
-            matrix[...] = rng.random((rows, columns), np.dtype(dtype).type) * 2 - 1
-        matrices.append((whole, matrix))
-    (a_padded, a), (b_padded, b) = matrices
-    return Inputs(kind, a_padded, b_padded, a, b)
+    if dtype.startswith("int"):
+        return 0.0
+    return float(4 * np.sqrt(k) * 2.0 ** -MANTISSA_BITS[dtype])
 
 
 class Checker:
-    """The references of one problem, computed once and used for every kernel at it."""
+    """The references of one problem and product, computed once for every kernel of that kind."""
 
-    def __init__(self, problem: Problem, dtype: str, seed: int) -> None:
+    def __init__(self, problem: Problem, product: Product, seed: int) -> None:
         self.problem = problem
-        self.dtype = dtype
-        self.bound = error_bound(problem.k, dtype)
-        self.whole = make_inputs(problem, dtype, seed, "whole")
-        self.real = make_inputs(problem, dtype, seed, "real")
+        self.product = product
+        self.seed = seed
+        self.bound = error_bound(problem.k, product.c_dtype)
+        self.whole = make_inputs(problem, exact(product), seed, "whole")
+        self.real = make_inputs(problem, product, seed, "real")
         self.full = problem.m * problem.n * problem.k <= _FULL_CHECK_PRODUCTS
         self.rows = self._choose_rows(seed)
-        self.whole_reference = self._product(self.whole)
-        self.real_reference = self._product(self.real)
-        self.real_scale = self._product(self.real, absolute=True)
+        self.whole_product = self._product(self.whole)
+        self.real_product = self._product(self.real)
+        self.real_scale = self._scale()
         rng = np.random.default_rng([seed, 1])
         self.vectors = rng.integers(-512, 512, (problem.n, _FREIVALDS_VECTORS)).astype(np.float64)
-        self.expected = None if self.full else _times(self.whole.a, self._b_vectors())
+        self.expected = None if self.full else self._freivalds()
 
     @property
     def method(self) -> str:
@@ -118,29 +85,63 @@ class Checker:
             return "every element compared"
         return f"{len(self.rows)} rows compared, all of C by {_FREIVALDS_VECTORS} Freivalds vectors"
 
-    def check_whole(self, c_padded: Array) -> str:
-        """Compare a product of the whole-number inputs exactly; return what is wrong, or ""."""
+    def with_factors(self, factors: frozenset[str]) -> Inputs | None:
+        """Inputs with other alpha and beta, for a kernel that takes them; None for large ones."""
+        if not factors or not self.full:
+            return None
+        return other_factors(self.whole, self.problem, factors, self.seed + 1)
+
+    def ones(self) -> Inputs | None:
+        """Inputs that find a half accumulator; None for other types."""
+        half = self.product.c_dtype == "float16"
+        return all_ones(self.problem, self.product) if half else None
+
+    def check_whole(self, c_padded: Array, inputs: Inputs | None = None) -> str:
+        """Compare a product of whole-number inputs exactly; return what is wrong, or ""."""
+        inputs = inputs or self.whole
         outside = self._outside(c_padded)
         c = self._matrix(c_padded)
-        wrong = self._wrong_elements(c) or self._wrong_rows(c)
+        wrong = self._wrong_elements(c, inputs) or self._wrong_rows(c)
+        if wrong and inputs.kind == "factors":
+            wrong = f"with alpha={inputs.product.alpha:g} beta={inputs.product.beta:g}: {wrong}"
         if outside and wrong:
             return f"{wrong}; the kernel also wrote {outside} elements outside C"
         if outside:
             return f"the kernel wrote {outside} elements outside C"
         return wrong
 
+    def check_ones(self, c_padded: Array, inputs: Inputs) -> str:
+        """Whether the sums of ones reach K; what is wrong, or ""."""
+        c = self._matrix(c_padded).astype(np.float64)
+        right = inputs.product.alpha * float(inputs.a[0, 0]) * self.problem.k
+        bad = ~(np.abs(c - right) <= 4 * 2.0 ** -MANTISSA_BITS["float16"] * abs(right))
+        if not bad.any():
+            return ""
+        found = c[tuple(np.argwhere(bad)[0])]
+        return (
+            f"the sum of {self.problem.k} equal products is {found:g}, should be {right:g}: "
+            "it saturates, so the accumulator may be half"
+        )
+
     def check_real(self, c_padded: Array) -> tuple[str, float]:
         """Compare a product of the real inputs with the bound: what is wrong, and max error."""
         c = self._matrix(c_padded)[self.rows].astype(np.float64)
+        reference = self._reference(self.real_product, self.real)
         with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(c - self.real_reference) / np.maximum(self.real_scale, 1e-300)
+            error = np.abs(c - reference) / np.maximum(self.real_scale, 1e-300)
         bad = ~(error <= self.bound)
         largest = float(np.max(error)) if not np.isnan(error).any() else float("nan")
         if not bad.any():
             return "", largest
+        if self.product.whole_numbers:
+            return (
+                "wrong with larger whole numbers: an overflow, or a narrower accumulator",
+                largest,
+            )
         return (
-            f"max error {largest:.1e} of sum |a||b| with real inputs, the bound for {self.dtype} "
-            f"at K={self.problem.k} is {self.bound:.1e}",
+            f"max error {largest:.1e} of sum |a||b| with real inputs, the bound for "
+            f"{self.product.c_dtype} at K={self.problem.k} is {self.bound:.1e}"
+            f"{self._narrower(largest)}",
             largest,
         )
 
@@ -151,7 +152,38 @@ class Checker:
             ("B", inputs.b_padded, b_padded),
         ):
             if not np.array_equal(before, after):
-                return f"the kernel wrote into {name}, which it must only read"
+                return f"the kernel wrote into {name}, which it must only read; check --args"
+        return ""
+
+    def other_reading(self, c_padded: Array) -> str:
+        """Which other storage order or operand order explains a wrong C, as a hint, or ""."""
+        if not self.full:
+            return ""
+        whole, factors = self.whole, self.whole.product
+        for column_major, hint in _READINGS:
+            if column_major == self.product.column_major:
+                continue
+            other = replace(self.product, column_major=column_major)
+            a, b, before = (
+                self._read_as(storage, other, name).astype(np.float64)
+                for name, storage in (
+                    ("A", whole.a_padded), ("B", whole.b_padded), ("C", whole.c_padded)
+                )
+            )  # fmt: skip
+            c = self._read_as(c_padded, other, "C")
+            if np.array_equal(c, factors.alpha * (a @ b) + factors.beta * before):
+                return hint
+        return ""
+
+    def _read_as(self, padded: Array, other: Product, name: str) -> Array:
+        """The matrix that the same memory is in another storage order."""
+        guard = guard_elements(self.problem, self.product)
+        return from_memory(padded[guard : len(padded) - guard], self.problem, other, name)
+
+    def _narrower(self, error: float) -> str:
+        """The narrower type that explains an error, as a remark."""
+        if self.product.c_dtype == "float64" and error <= error_bound(self.problem.k, "float32"):
+            return "; the accumulator may be float"
         return ""
 
     def _choose_rows(self, seed: int) -> npt.NDArray[np.int64]:
@@ -161,30 +193,51 @@ class Checker:
         rng = np.random.default_rng([seed, 2])
         return np.unique(np.concatenate([[0, m // 2, m - 1], rng.integers(0, m, _SAMPLED_ROWS)]))
 
-    def _product(self, inputs: Inputs, absolute: bool = False) -> npt.NDArray[np.float64]:
-        a, b = inputs.a[self.rows].astype(np.float64), inputs.b.astype(np.float64)
-        if absolute:
-            np.abs(a, out=a)
-            np.abs(b, out=b)
-        return a @ b
+    def _product(self, inputs: Inputs) -> npt.NDArray[np.float64]:
+        return inputs.a[self.rows].astype(np.float64) @ inputs.b.astype(np.float64)
 
-    def _b_vectors(self) -> npt.NDArray[np.float64]:
-        return _times(self.whole.b, self.vectors)
+    def _scale(self) -> npt.NDArray[np.float64]:
+        """|alpha| sum |a||b| + |beta||c| of the real inputs."""
+        a = np.abs(self.real.a[self.rows].astype(np.float64))
+        b = np.abs(self.real.b.astype(np.float64))
+        scale: npt.NDArray[np.float64] = abs(self.product.alpha) * (a @ b)
+        if self.product.beta:
+            scale += abs(self.product.beta) * np.abs(self.real.c[self.rows].astype(np.float64))
+        return scale
+
+    def _reference(
+        self, product: npt.NDArray[np.float64], inputs: Inputs
+    ) -> npt.NDArray[np.float64]:
+        factors = inputs.product
+        if factors.alpha == 1 and factors.beta == 0:
+            return product
+        scaled: npt.NDArray[np.float64] = factors.alpha * product
+        if factors.beta:
+            scaled += factors.beta * inputs.c[self.rows].astype(np.float64)
+        return scaled
+
+    def _freivalds(self) -> npt.NDArray[np.float64]:
+        """alpha A (B x) + beta C x for the random x."""
+        whole, factors = self.whole, self.whole.product
+        found = factors.alpha * _times(whole.a, _times(whole.b, self.vectors))
+        if factors.beta:
+            found += factors.beta * _times(whole.c, self.vectors)
+        return found
 
     def _matrix(self, c_padded: Array) -> Array:
-        m, n = self.problem.m, self.problem.n
-        guard = guard_elements(self.problem)
-        return c_padded[guard : guard + m * n].reshape(m, n)
+        return as_matrix(c_padded, self.problem, self.product, "C")
 
     def _outside(self, c_padded: Array) -> int:
-        guard = guard_elements(self.problem)
+        guard, blank = guard_elements(self.problem, self.product), marker(self.product.c_dtype)
         before, behind = c_padded[:guard], c_padded[-guard:]
-        return int(np.count_nonzero(before != MARKER) + np.count_nonzero(behind != MARKER))
+        return int(np.count_nonzero(before != blank) + np.count_nonzero(behind != blank))
 
-    def _wrong_elements(self, c: Array) -> str:
+    def _wrong_elements(self, c: Array, inputs: Inputs) -> str:
         """Differences among the compared rows, as a sentence, or ""."""
         compared = c[self.rows]
-        differs = compared != self.whole_reference
+        product = self.whole_product
+        reference = self._reference(product, inputs)
+        differs = compared != reference
         count = int(np.count_nonzero(differs))
         if not count:
             return ""
@@ -192,14 +245,15 @@ class Checker:
         parts = [f"{count} of {compared.size} elements differ"]
         parts.append(
             f"first C[{self.rows[row]}][{column}] = {compared[row, column]:g}, "
-            f"should be {self.whole_reference[row, column]:g}"
+            f"should be {reference[row, column]:g}"
         )
         if nans := int(np.count_nonzero(np.isnan(compared))):
             parts.append(f"{nans} {'is' if nans == 1 else 'are'} NaN")
-        if never := int(np.count_nonzero(differs & (compared == MARKER))):
+        before = inputs.c[self.rows]
+        if never := int(np.count_nonzero(differs & (compared == before))):
             parts.append(f"{never} never written")
-        if np.array_equal(compared, self.whole_reference + MARKER):
-            parts.append("the result is A*B plus the old C: the kernel adds to C")
+        if inputs.product.beta == 0 and np.array_equal(compared, reference + before):
+            parts.append("the result is A*B plus the old C; if that is intended, use --beta 1")
         return "; ".join(parts)
 
     def _wrong_rows(self, c: Array) -> str:
@@ -214,6 +268,21 @@ class Checker:
         shown = ", ".join(str(row) for row in rows[:_DIFFERS_SHOWN])
         more = ", ..." if len(rows) > _DIFFERS_SHOWN else ""
         return f"{len(rows)} of {len(bad)} rows are wrong (rows {shown}{more}; Freivalds' test)"
+
+
+_READINGS: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset("ABC"),
+        "the result matches column-major storage: use --layout col",
+    ),
+    (frozenset("B"), "the result is A*B^T: B is read as stored transposed, use --trans-b"),
+    (frozenset("A"), "the result is A^T*B: A is read as stored transposed, use --trans-a"),
+    (frozenset("AB"), "the result is A^T*B^T: use --trans-a --trans-b"),
+    (frozenset("C"), "C is stored transposed: use --layout C=col"),
+    (frozenset("AC"), "B alone is read row-major: use --layout A=col,C=col"),
+    (frozenset("BC"), "A alone is read row-major: use --layout B=col,C=col"),
+    (frozenset(), "the result matches row-major storage: use --layout row"),
+)
 
 
 def _times(matrix: Array, vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

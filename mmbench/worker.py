@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -18,23 +19,27 @@ from typing import Any
 import numpy as np
 
 from mmbench.errors import LaunchError, MmbenchError, UnfitError
+from mmbench.inputs import Inputs, guard_elements
 from mmbench.measure import StopRule, Timing, interleave
+from mmbench.product import Problem, Product
 from mmbench.runners import (
     Array,
-    Buffer,
     Kernel,
     Program,
     Resources,
     Session,
     Telemetry,
     open_session,
+    summary,
 )
-from mmbench.spec import Point, Problem
-from mmbench.verify import Checker, Inputs, Verdict, guard_elements, padded
+from mmbench.spec import Point
+from mmbench.verify import Checker, Verdict
 
 Phase = Callable[[str], None]
 _HOT_BATCH_SECONDS = 1e-3  # of one hot sample: 1000 times the resolution of a CUDA event
 _HOT_BATCH_MOST = 100
+_READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
+_FURTHER = {"factors": "alpha-beta", "ones": "saturation"}
 
 
 @dataclass(frozen=True)
@@ -47,10 +52,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Task:
-    """Entries of one problem and dtype, verified one by one, then measured interleaved."""
+    """Entries of one problem, verified one by one, then measured interleaved."""
 
     entries: tuple[Entry, ...]
-    rule: StopRule
+    rule: StopRule | None  # None: verified only
     cold: bool
     seed: int
 
@@ -63,6 +68,7 @@ class Outcome:
     verdict: Verdict | None = None
     timing: Timing | None = None
     telemetry: Telemetry | None = None
+    floor: float | None = None  # seconds that the timer reads of an empty kernel
     error: MmbenchError | None = None
 
 
@@ -110,101 +116,126 @@ class _Bench:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.operands: _Operands | None = None
+        self.operands: dict[tuple[object, ...], _Operands] = {}
 
     def run(self, task: Task, phase: Phase) -> list[Outcome]:
-        first = task.entries[0].point
-        operands = self._operands(first.problem, first.spec.dtype, task.seed, phase)
-        entries = [_Measured(self.session, operands, entry) for entry in task.entries]
+        wanted = {self._key(entry.point, task.seed) for entry in task.entries}
+        self.operands = {key: held for key, held in self.operands.items() if key in wanted}
+        entries = [
+            _Measured(self.session, self._operands(entry.point, task.seed, phase), entry)
+            for entry in task.entries
+        ]
         for entry in entries:
             entry.verify(phase)
         ready = [entry for entry in entries if entry.ready]
-        if ready:
+        if ready and task.rule is not None:
             phase("measuring")
-            self._measure(ready, task, phase)
+            self._measure(ready, task.rule, task.cold, phase)
         return [entry.outcome() for entry in entries]
 
-    def _operands(self, problem: Problem, dtype: str, seed: int, phase: Phase) -> _Operands:
-        key = (problem, dtype, seed)
-        if self.operands is None or self.operands.key != key:
-            phase("making inputs and references")
-            self.operands = None  # free the old ones first
-            self.operands = _Operands(self.session, problem, dtype, seed)
-        return self.operands
+    @staticmethod
+    def _key(point: Point, seed: int) -> tuple[object, ...]:
+        return (point.problem, point.spec.product, seed)
 
-    def _measure(self, entries: list[_Measured], task: Task, phase: Phase) -> None:
-        if max(min(entry.checked) for entry in entries) >= task.rule.slow:
+    def _operands(self, point: Point, seed: int, phase: Phase) -> _Operands:
+        key = self._key(point, seed)
+        if key not in self.operands:
+            phase("making inputs and references")
+            self.operands[key] = _Operands(self.session, point.problem, point.spec.product, seed)
+        return self.operands[key]
+
+    def _measure(self, entries: list[_Measured], rule: StopRule, cold: bool, phase: Phase) -> None:
+        if max(min(entry.checked) for entry in entries) >= rule.slow:
             for entry in entries:
                 entry.timing = Timing.of(entry.checked)
             return
-        samplers = [partial(entry.sample, task.cold) for entry in entries]
-        for entry, samples in zip(entries, interleave(samplers, task.rule), strict=True):
+        floor = self.session.timer_floor(cold)
+        samplers = [_Watched(self.session, partial(entry.sample, cold)) for entry in entries]
+        kernels = [i for i, entry in enumerate(entries) if not entry.point.spec.library]
+        judged = kernels or range(len(entries))  # a baseline is measured as long as its kernel
+        taken = interleave([watched.sample for watched in samplers], rule, judged=judged)
+        for entry, watched, samples in zip(entries, samplers, taken, strict=True):
             entry.timing = Timing.of(samples)
-            entry.telemetry = self.session.telemetry()
+            entry.telemetry = summary(watched.readings)
+            entry.floor = floor
         for entry in entries:
             entry.verify_again(phase)
+
+
+class _Watched:
+    """A sampler that reads the card's state between samples, a few times a second."""
+
+    def __init__(self, session: Session, sample: Callable[[], float]) -> None:
+        self._session = session
+        self._sample = sample
+        self._read = 0.0
+        self.readings: list[Telemetry] = []
+
+    def sample(self) -> float:
+        seconds = self._sample()
+        if time.perf_counter() - self._read > _READ_SECONDS:
+            if (reading := self._session.telemetry()) is not None:
+                self.readings.append(reading)
+            self._read = time.perf_counter()
+        return seconds
 
 
 class _Operands:
     """A, B and C on the device, each between guard zones, and the references on the host."""
 
-    def __init__(self, session: Session, problem: Problem, dtype: str, seed: int) -> None:
-        self.key = (problem, dtype, seed)
+    def __init__(self, session: Session, problem: Problem, product: Product, seed: int) -> None:
         self.session = session
         self.problem = problem
-        self.checker = Checker(problem, dtype, seed)
-        self.blank, _ = padded(problem, problem.m, problem.n, dtype)
+        self.product = product
+        self.checker = Checker(problem, product, seed)
         whole = self.checker.whole
-        need = whole.a_padded.nbytes + whole.b_padded.nbytes + self.blank.nbytes
+        sizes = {"A": whole.a_padded, "B": whole.b_padded, "C": whole.c_padded}
+        need = sum(array.nbytes for array in sizes.values())
         free = session.free_bytes()
         if need > free:
             raise UnfitError(
                 f"needs {need / 1e9:,.1f} GB on the device for A, B and C, "
                 f"{free / 1e9:,.1f} GB are free"
             )
-        self.a = session.allocate(whole.a_padded.nbytes)
-        self.b = session.allocate(whole.b_padded.nbytes)
-        self.c = session.allocate(self.blank.nbytes)
+        self.buffers = {name: session.allocate(array.nbytes) for name, array in sizes.items()}
+        guard = guard_elements(problem, product)
+        self.addresses = {
+            name: buffer.address + guard * product.bytes_of(name)
+            for name, buffer in self.buffers.items()
+        }
         self.loaded: Inputs | None = None
 
     def load(self, inputs: Inputs) -> None:
-        """Put these inputs into A and B, and the marker into all of C."""
-        if self.loaded is not inputs:
-            self.session.write(self.a, inputs.a_padded)
-            self.session.write(self.b, inputs.b_padded)
-            self.loaded = inputs
-        self.session.write(self.c, self.blank)
+        """Put these inputs into A and B, and what C is to hold before the launch into C."""
+        before = self.loaded
+        if before is None or before.a_padded is not inputs.a_padded:
+            self.session.write(self.buffers["A"], inputs.a_padded)
+            self.session.write(self.buffers["B"], inputs.b_padded)
+        self.loaded = inputs
+        self.session.write(self.buffers["C"], inputs.c_padded)
 
-    def fetch(self, buffer: Buffer, like: Array) -> Array:
+    def fetch(self, name: str, like: Array) -> Array:
         data = np.empty_like(like)
-        self.session.read(buffer, data)
+        self.session.read(self.buffers[name], data)
         return data
 
     def fetch_c(self) -> Array:
-        return self.fetch(self.c, self.blank)
+        return self.fetch("C", self.checker.whole.c_padded)
 
     def changed_input(self) -> str:
         """Whether the last launch wrote into A or B, as a sentence, or ""."""
         inputs = self.loaded
         assert inputs is not None
-        a, b = self.fetch(self.a, inputs.a_padded), self.fetch(self.b, inputs.b_padded)
+        a, b = self.fetch("A", inputs.a_padded), self.fetch("B", inputs.b_padded)
         changed = self.checker.changed_input(inputs, a, b)
         if changed:
             self.loaded = None
         return changed
 
-    def arguments(self, point: Point) -> list[int]:
-        """Values for the entry point's parameters, in its order; addresses for the matrices."""
-        offset = guard_elements(self.problem) * self.blank.itemsize
-        values = {
-            "A": self.a.address + offset,
-            "B": self.b.address + offset,
-            "C": self.c.address + offset,
-            "M": self.problem.m,
-            "N": self.problem.n,
-            "K": self.problem.k,
-        }
-        return [values[argument.name] for argument in point.spec.arguments]
+    def arguments(self, point: Point) -> list[int | float]:
+        """Values for the entry point's parameters, in its order, for the inputs in place."""
+        product = self.product if self.loaded is None else self.loaded.product
+        return point.arguments(self.addresses, product)
 
 
 class _Measured:
@@ -213,13 +244,13 @@ class _Measured:
     def __init__(self, session: Session, operands: _Operands, entry: Entry) -> None:
         self.operands = operands
         self.point = entry.point
-        self.arguments = operands.arguments(entry.point)
         self.checked: list[float] = []
         self.batch = 1
         self.kernel: Kernel | None = None
         self.verdict: Verdict | None = None
         self.timing: Timing | None = None
         self.telemetry: Telemetry | None = None
+        self.floor: float | None = None
         self.error: MmbenchError | None = None
         with self._failures():
             launch = entry.point.launch()
@@ -237,17 +268,20 @@ class _Measured:
         return self.error is None and self.verdict is not None and self.verdict.ok
 
     def verify(self, phase: Phase) -> None:
-        """Check one launch on whole numbers exactly, then one on real numbers."""
+        """Check launches on whole numbers exactly, then one on real numbers.
+
+        A kernel that takes alpha or beta is checked with others as well, and one of half
+        precision with sums that a half accumulator cannot hold.
+        """
         if self.kernel is None:
             return
-        checker, name = self.operands.checker, self.point.spec.name
         with self._failures():
-            wrong = self._launch_and_check(checker.whole, f"{name}: first launch", phase)
+            wrong = self._first_checks(phase)
             error: float | None = None
             if not wrong:
-                wrong = self._launch_and_check(checker.real, f"{name}: second launch", phase)
+                wrong = self._launch_and_check(self.operands.checker.real, "second", phase)
                 if not wrong:
-                    wrong, error = checker.check_real(self.operands.fetch_c())
+                    wrong, error = self.operands.checker.check_real(self.operands.fetch_c())
             self._judge(wrong, error)
             self.batch = self._hot_batch()
 
@@ -265,7 +299,8 @@ class _Measured:
 
     def sample(self, cold: bool) -> float:
         assert self.kernel is not None
-        return self.kernel.sample(self.arguments, 1 if cold else self.batch, cold)
+        arguments = self.operands.arguments(self.point)
+        return self.kernel.sample(arguments, 1 if cold else self.batch, cold)
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -273,6 +308,7 @@ class _Measured:
             verdict=self.verdict,
             timing=self.timing if self.ready else None,
             telemetry=self.telemetry,
+            floor=self.floor,
             error=self.error,
         )
 
@@ -289,19 +325,33 @@ class _Measured:
         except MmbenchError as error:
             self.error = error
 
+    def _first_checks(self, phase: Phase) -> str:
+        """The launches whose result is known exactly; what is wrong, or ""."""
+        checker = self.operands.checker
+        wrong = self._launch_and_check(checker.whole, "first", phase)
+        for inputs in (checker.with_factors(self.point.spec.factors), checker.ones()):
+            if inputs is not None and not wrong:
+                wrong = self._launch_and_check(inputs, _FURTHER[inputs.kind], phase)
+        return wrong
+
     def _launch_and_check(self, inputs: Inputs, text: str, phase: Phase) -> str:
-        phase(text)
+        phase(f"{self.point.spec.name}: {text} launch")
         self.operands.load(inputs)
         self._run()
         phase(f"{self.point.spec.name}: checking")
-        wrong = ""
-        if inputs.kind == "whole":
-            wrong = self.operands.checker.check_whole(self.operands.fetch_c())
+        checker, wrong = self.operands.checker, ""
+        if inputs.kind == "ones":
+            wrong = checker.check_ones(self.operands.fetch_c(), inputs)
+        elif inputs.kind != "real":
+            c = self.operands.fetch_c()
+            wrong = checker.check_whole(c, inputs)
+            if wrong and inputs.kind == "whole" and (hint := checker.other_reading(c)):
+                wrong = f"{wrong}; hint: {hint}"
         return self.operands.changed_input() or wrong
 
     def _run(self) -> None:
         assert self.kernel is not None
-        self.checked.append(self.kernel.launch(self.arguments))
+        self.checked.append(self.kernel.launch(self.operands.arguments(self.point)))
 
     def _judge(self, wrong: str, error: float | None) -> None:
         checker = self.operands.checker

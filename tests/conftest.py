@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from mmbench.bench import Bench
 from mmbench.errors import RunnerUnavailableError
+from mmbench.results import Row
 from mmbench.runners import Runner, host_compiler, open_runner
+from mmbench.spec import Point
+from mmbench.supervisor import Progress
 
 HEADER = """\
 // /// kernel
@@ -31,6 +35,16 @@ HEADER = """\
 """
 
 WriteKernel = Callable[..., Path]
+
+
+def quiet(text: str, share: float | None) -> None:
+    """Progress that nobody watches."""
+
+
+def measured_rows(bench: Bench, points: Sequence[Point], progress: Progress = quiet) -> list[Row]:
+    """A row for each point, measured one after the other."""
+    groups = bench.run_groups([[point] for point in points], progress)
+    return [each.row for group in groups for each in group]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -19,11 +19,13 @@ from mmbench.check import (
 )
 from mmbench.check.kinds import KINDS
 from mmbench.check.places import _array_at
-from mmbench.check.unsupported import refuse_unsupported, without_comments
+from mmbench.check.unsupported import refuse_unsupported
 from mmbench.errors import CompileError, KernelTimeoutError, LaunchError, UnfitError
+from mmbench.gpu_only import without_comments
 from mmbench.header import read_kernel
+from mmbench.product import Problem
 from mmbench.runners import host_compiler
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 
 pytestmark = pytest.mark.cpu
 

@@ -11,7 +11,8 @@ import pytest
 from mmbench import kernels
 from mmbench.check import PointReport, check_point, choose_points
 from mmbench.header import read_kernel
-from mmbench.spec import Point, Problem
+from mmbench.product import Problem
+from mmbench.spec import Point
 
 pytestmark = pytest.mark.cpu
 

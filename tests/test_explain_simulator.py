@@ -13,9 +13,10 @@ import pytest
 
 from mmbench import kernels
 from mmbench.explain.events import Event, Recording
+from mmbench.inputs import make_inputs
+from mmbench.product import Problem
 from mmbench.runners import Array
-from mmbench.spec import Dim3, Point, Problem
-from mmbench.verify import make_inputs
+from mmbench.spec import Dim3, Point
 
 
 def point(name: str, tile: int, m: int, n: int | None = None, k: int | None = None) -> Point:
@@ -23,7 +24,7 @@ def point(name: str, tile: int, m: int, n: int | None = None, k: int | None = No
 
 
 def inputs(at: Point) -> tuple[Array, Array]:
-    made = make_inputs(at.problem, at.spec.dtype, 0, "whole")
+    made = make_inputs(at.problem, at.spec.product, 0, "whole")
     return made.a, made.b
 
 

@@ -15,7 +15,8 @@ from mmbench.explain.geometry import Geometry, part_size, ranges, thread_names
 from mmbench.explain.model import Operand, Walk
 from mmbench.explain.products import Products
 from mmbench.explain.walk import check_place, walk
-from mmbench.spec import Dim3, Point, Problem
+from mmbench.product import Problem
+from mmbench.spec import Dim3, Point
 from test_explain_simulator import direct, inputs, point, staged
 
 

@@ -53,6 +53,14 @@ def test_ceil_div_is_the_least_multiple_that_covers(a: int, b: int) -> None:
     assert (quotient - 1) * b < a <= quotient * b
 
 
+@given(st.integers(0, 10**30), st.integers(1, 10**6))
+def test_a_quotient_is_a_whole_number_as_in_c(a: int, b: int) -> None:
+    names = {"a": a, "b": b}
+    assert Expression("a / b").value(names) == a // b
+    assert Expression("ceil(a / b)").value(names) == Expression("ceil_div(a, b)").value(names)
+    assert Expression("a / b * b + a % b").value(names) == a
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -64,6 +72,11 @@ def test_ceil_div_is_the_least_multiple_that_covers(a: int, b: int) -> None:
         ("ceil_div(96, TILE_SIZE)", 6),
         ("min(N, K) + max(M, K)", 66),
         ("  N  ".strip(), 100),
+        ("N / TILE_SIZE", 6),
+        ("(N + TILE_SIZE - 1) / TILE_SIZE", 7),
+        ("ceil(N / TILE_SIZE)", 7),
+        ("ceil(96 / TILE_SIZE)", 6),
+        ("2 * ceil((N + 1) / 2) / 3", 34),
     ],
 )
 def test_values(text: str, value: int) -> None:
@@ -100,7 +113,11 @@ def test_comparison_yields_a_whole_number() -> None:
         "(N, K)",
         "{N}",
         "[N for N in K]",
-        "N / 2",
+        "ceil(N)",
+        "ceil(N // 2)",
+        "ceil(N / 2, 1)",
+        "ceil(N * 2)",
+        "N /",
         "N << 2",
         "N & K",
         "N @ K",
@@ -158,7 +175,16 @@ def test_unknown_name_is_named_with_the_known_ones() -> None:
         Expression("N * WIDTH").value(NAMES)
 
 
-@pytest.mark.parametrize("text", ["N // (M - 7)", "N % (M - 7)", "ceil_div(N, M - 7)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N // (M - 7)",
+        "N / (M - 7)",
+        "N % (M - 7)",
+        "ceil_div(N, M - 7)",
+        "ceil(N / (M - 7))",
+    ],
+)
 def test_division_by_zero_is_named(text: str) -> None:
     with pytest.raises(ExpressionError, match="has no value here") as caught:
         Expression(text).value(NAMES)
@@ -168,6 +194,7 @@ def test_division_by_zero_is_named(text: str) -> None:
 def test_names_are_the_variables_alone() -> None:
     expression = Expression("ceil_div(N, TILE_SIZE) + min(M, 3) * N")
     assert expression.names == {"M", "N", "TILE_SIZE"}
+    assert Expression("ceil(N / K)").names == {"N", "K"}
     assert Expression("4 * 8").names == frozenset()
 
 

@@ -10,7 +10,8 @@ import pytest
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.expressions import Expression
 from mmbench.fitness import unfit_reason
-from mmbench.spec import Argument, KernelSpec, Point, Problem
+from mmbench.product import Problem, Product
+from mmbench.spec import Argument, KernelSpec, Point
 
 CUBE = Problem(64, 64, 64)
 RECTANGULAR = tuple(Argument(name) for name in "ABCMNK")
@@ -63,7 +64,7 @@ def test_fit() -> None:
 def test_other_runner() -> None:
     spec = replace(SPEC, runners=("cuda",))
     assert reason(spec) is None
-    assert reason(spec, device=replace(DEVICE, runner="cpu")) == "the kernel runs on cuda only"
+    assert reason(spec, device=replace(DEVICE, runner="cpu")) == "runs on cuda only"
 
 
 def test_square_kernel() -> None:
@@ -180,7 +181,7 @@ def test_memory_of_the_device() -> None:
     assert reason(problem=problem, device=replace(DEVICE, memory_bytes=need)) is None
     found = reason(problem=problem, device=replace(DEVICE, memory_bytes=need - 1))
     assert found == "needs 0.0 GB of memory for A, B and C, the device has 0.0 GB"
-    double = replace(SPEC, dtype="float64")
+    double = replace(SPEC, product=Product("float64", "float64"))
     assert reason(double, problem, replace(DEVICE, memory_bytes=2 * need)) is None
     assert reason(double, problem, replace(DEVICE, memory_bytes=2 * need - 1)) is not None
 

@@ -18,11 +18,14 @@ from mmbench.metrics import (
     occupancy,
     requested_bytes,
 )
-from mmbench.spec import Point, Problem, Traffic
+from mmbench.product import Problem, Product
+from mmbench.spec import Point, Traffic
 
 H200 = MultiprocessorLimits(
     threads=2048, blocks=32, registers=65536, shared_bytes=233472, reserved_shared_bytes=1024
 )
+DOUBLE = Product("float64", "float64")
+MIXED = Product("float16", "float32")  # A and B of 2 bytes, C of 4
 
 
 def cube(n: int) -> Problem:
@@ -44,14 +47,14 @@ def test_requested_bytes_of_the_tiled_kernel() -> None:
     point = Point(kernels.get("tiled"), cube(512), {"TILE_SIZE": 16})
     # A and B are each requested 512 / 16 = 32 times, C is written once.
     assert point.traffic() == Traffic(2 * 32 * 512**2, 512**2)
-    size = requested_bytes(point.traffic(), point.spec.element_bytes)
+    size = requested_bytes(point.traffic(), point.spec.product)
     assert size == 68_157_440
     assert giga_per_second(size, 0.02e-3) == pytest.approx(3407.872, rel=1e-15)
 
 
 def test_requested_bytes_of_the_naive_kernel() -> None:
     point = Point(kernels.get("naive"), Problem(3, 5, 7), {"TILE_SIZE": 16})
-    assert requested_bytes(point.traffic(), 4) == (2 * 3 * 5 * 7 + 3 * 5) * 4
+    assert requested_bytes(point.traffic(), Product()) == (2 * 3 * 5 * 7 + 3 * 5) * 4
 
 
 def test_tiles_at_the_edge_request_whole_rows() -> None:
@@ -61,13 +64,24 @@ def test_tiles_at_the_edge_request_whole_rows() -> None:
 
 
 def test_requested_bytes_count_reads_and_writes() -> None:
-    assert requested_bytes(Traffic(reads=10, writes=3), 8) == 104
+    assert requested_bytes(Traffic(reads=10, writes=3), DOUBLE) == 104
 
 
 def test_compulsory_bytes() -> None:
-    assert compulsory_bytes(Problem(2, 3, 5), 4) == (2 * 5 + 5 * 3 + 2 * 3) * 4
-    assert compulsory_bytes(cube(4096), 4) == 3 * 4096**2 * 4
-    assert compulsory_bytes(cube(4096), 8) == 2 * compulsory_bytes(cube(4096), 4)
+    assert compulsory_bytes(Problem(2, 3, 5), Product()) == (2 * 5 + 5 * 3 + 2 * 3) * 4
+    assert compulsory_bytes(cube(4096), Product()) == 3 * 4096**2 * 4
+    assert compulsory_bytes(cube(4096), DOUBLE) == 2 * compulsory_bytes(cube(4096), Product())
+
+
+def test_bytes_of_matrices_of_two_types() -> None:
+    assert requested_bytes(Traffic(reads=10, writes=3), MIXED) == 10 * 2 + 3 * 4
+    assert compulsory_bytes(Problem(2, 3, 5), MIXED) == (2 * 5 + 5 * 3) * 2 + 2 * 3 * 4
+
+
+def test_c_is_read_as_well_where_beta_makes_it_an_input() -> None:
+    adding = Product(beta=1)
+    assert compulsory_bytes(Problem(2, 3, 5), adding) == (2 * 5 + 5 * 3 + 2 * 2 * 3) * 4
+    assert compulsory_bytes(Problem(2, 3, 5), Product(alpha=2)) == (2 * 5 + 5 * 3 + 2 * 3) * 4
 
 
 def test_arithmetic_intensity() -> None:

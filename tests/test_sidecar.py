@@ -15,9 +15,10 @@ from mmbench import __version__, kernels
 from mmbench.bench import Measured
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import UsageError
+from mmbench.product import Problem
 from mmbench.results import Row
 from mmbench.sidecar import Sidecar, as_json, environment
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 
 DEVICE = Device(
     runner="cuda", index=0, name="Card", uuid="GPU-1", limits=CUDA_LIMITS, memory_bytes=8 * 10**9,

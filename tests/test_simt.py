@@ -26,10 +26,11 @@ import pytest
 from conftest import HEADER
 from mmbench.errors import RunnerUnavailableError
 from mmbench.header import read_kernel
+from mmbench.product import Problem
 from mmbench.runners import Array, host_compiler
 from mmbench.runners.cpu import CpuRunner, CpuSession, worker_count
 from mmbench.runners.status import Status
-from mmbench.spec import Dim3, Launch, Point, Problem
+from mmbench.spec import Dim3, Launch, Point
 
 pytestmark = pytest.mark.cpu
 

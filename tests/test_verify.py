@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mmbench import verify
+from mmbench.inputs import Inputs, guard_elements, make_inputs, marker, padded
+from mmbench.product import MANTISSA_BITS, Problem, Product
 from mmbench.runners import Array
-from mmbench.spec import Problem
-from mmbench.verify import MARKER, Checker, error_bound, guard_elements, make_inputs, padded
+from mmbench.verify import Checker, error_bound
 
 # Writes C, and what else it likes, of (A, B, C with its guard zones, C).
 Kernel = Callable[[Array, Array, Array, Array], None]
 
 EDGE = 96
+MARKER = marker("float32")
 UNCOMPARED = 70  # a row that is not among those compared beyond the full check, see test_rows
 
 
@@ -29,21 +31,25 @@ def limit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
+def plain(dtype: str) -> Product:
+    """The product A * B of one element type."""
+    return Product(dtype, dtype)
+
+
 def checker(problem: Problem | None = None, dtype: str = "float32", seed: int = 1) -> Checker:
-    return Checker(problem or Problem(EDGE, EDGE, EDGE), dtype, seed)
+    return Checker(problem or Problem(EDGE, EDGE, EDGE), plain(dtype), seed)
 
 
-def run(kernel: Kernel, inputs: verify.Inputs, problem: Problem, dtype: str) -> Array:
-    whole, c = padded(problem, problem.m, problem.n, dtype)
+def run(kernel: Kernel, inputs: Inputs, check: Checker) -> Array:
+    whole, c = padded(check.problem, inputs.product, "C")
     kernel(inputs.a, inputs.b, whole, c)
     return whole
 
 
 def complaint(kernel: Kernel, check: Checker) -> str:
     """What the checks find, in the order in which the worker makes them; "" for a right one."""
-    problem, dtype = check.problem, check.dtype
-    wrong = check.check_whole(run(kernel, check.whole, problem, dtype))
-    return wrong or check.check_real(run(kernel, check.real, problem, dtype))[0]
+    wrong = check.check_whole(run(kernel, check.whole, check))
+    return wrong or check.check_real(run(kernel, check.real, check))[0]
 
 
 def right(a: Array, b: Array, whole: Array, c: Array) -> None:
@@ -190,7 +196,7 @@ def test_right_product_of_any_shape_passes(problem: Problem, dtype: str) -> None
 def test_right_float64_product_passes(kernel: Kernel) -> None:
     check = checker(dtype="float64")
     assert complaint(kernel, check) == ""
-    _, error = check.check_real(run(kernel, check.real, check.problem, "float64"))
+    _, error = check.check_real(run(kernel, check.real, check))
     assert 0 <= error <= check.bound
 
 
@@ -227,7 +233,7 @@ def test_right_float64_product_passes(kernel: Kernel) -> None:
 @pytest.mark.usefixtures("limit")
 def test_wrong_product_is_found_by_whole_numbers(kernel: Kernel, dtype: str) -> None:
     check = checker(dtype=dtype)
-    assert check.check_whole(run(kernel, check.whole, check.problem, dtype)) != ""
+    assert check.check_whole(run(kernel, check.whole, check)) != ""
 
 
 @pytest.mark.parametrize("kernel", [after(bfloat16), after(half), *map(rounds_inputs, (8, 11))])
@@ -260,9 +266,7 @@ def test_float32_in_a_float64_kernel_is_found(kernel: Kernel, k: int) -> None:
 @pytest.mark.usefixtures("limit")
 def test_nan_and_infinity_fail_with_real_inputs(value: float) -> None:
     check = checker()
-    wrong, error = check.check_real(
-        run(after(put(EDGE - 1, 3, value)), check.real, check.problem, "float32")
-    )
+    wrong, error = check.check_real(run(after(put(EDGE - 1, 3, value)), check.real, check))
     assert "max error" in wrong
     assert not error <= check.bound
 
@@ -273,7 +277,7 @@ def test_error_beyond_the_bound_fails_with_real_inputs() -> None:
     scale = np.abs(check.real.a[-1].astype(float)) @ np.abs(check.real.b[:, 3].astype(float))
     for share, found in ((0.5, False), (3, True)):
         kernel = after(add(EDGE - 1, 3, share * check.bound * scale))
-        wrong, error = check.check_real(run(kernel, check.real, check.problem, "float32"))
+        wrong, error = check.check_real(run(kernel, check.real, check))
         assert bool(wrong) is found
         assert error == pytest.approx(share * check.bound, rel=0.2)
     assert f"the bound for float32 at K={EDGE} is {check.bound:.1e}" in wrong
@@ -288,7 +292,7 @@ def test_error_beyond_the_bound_fails_with_real_inputs() -> None:
 @pytest.mark.usefixtures("limit")
 def test_one_element_outside_c_is_found(place: str, value: float, m: int) -> None:
     check = checker(Problem(m, EDGE, EDGE))
-    guard = guard_elements(check.problem)
+    guard = guard_elements(check.problem, check.product)
     index = {
         "first before": 0,
         "last before": guard - 1,
@@ -321,7 +325,7 @@ def test_a_tile_past_the_last_row_falls_into_the_guard_zone() -> None:
 
     def kernel(a: Array, b: Array, whole: Array, c: Array) -> None:
         c[...] = a @ b
-        start = guard_elements(problem) + problem.m * problem.n
+        start = guard_elements(problem, Product()) + problem.m * problem.n
         whole[start : start + 128 * problem.n] = 0
 
     assert complaint(kernel, checker(problem)).endswith(f"wrote {128 * 70} elements outside C")
@@ -354,8 +358,9 @@ def test_what_was_never_written_is_named() -> None:
 
 @pytest.mark.usefixtures("limit")
 def test_adding_to_c_is_named() -> None:
-    assert "the kernel adds to C" in complaint(accumulates, checker())
-    assert "adds to C" not in complaint(nothing, checker())
+    hint = "the result is A*B plus the old C; if that is intended, use --beta 1"
+    assert hint in complaint(accumulates, checker())
+    assert "--beta" not in complaint(nothing, checker())
 
 
 @pytest.mark.usefixtures("limit")
@@ -435,13 +440,13 @@ def test_freivalds_covers_rows_beyond_one_piece(monkeypatch: pytest.MonkeyPatch)
 def test_changed_input_is_found(name: str, kind: str) -> None:
     check = checker(Problem(4, 5, 6))
     inputs = check.whole if kind == "whole" else check.real
-    guard = guard_elements(check.problem)
+    guard = guard_elements(check.problem, check.product)
     assert check.changed_input(inputs, inputs.a_padded.copy(), inputs.b_padded.copy()) == ""
     for index, value in ((guard, np.nan), (guard + 3, 77), (0, 0), (-1, 0)):
         a, b = inputs.a_padded.copy(), inputs.b_padded.copy()
         (a if name == "A" else b)[index] = value
         found = check.changed_input(inputs, a, b)
-        assert found == f"the kernel wrote into {name}, which it must only read"
+        assert found == f"the kernel wrote into {name}, which it must only read; check --args"
 
 
 def test_error_bound() -> None:
@@ -454,22 +459,22 @@ def test_error_bound() -> None:
 def test_inputs(dtype: str) -> None:
     problem = Problem(30, 40, 50)
     for kind, largest in (("whole", 4), ("real", 1)):
-        inputs = make_inputs(problem, dtype, 1, kind)
+        inputs = make_inputs(problem, plain(dtype), 1, kind)
         assert (inputs.a.shape, inputs.b.shape) == ((30, 50), (50, 40))
         assert inputs.kind == kind
         for matrix, whole in ((inputs.a, inputs.a_padded), (inputs.b, inputs.b_padded)):
             assert matrix.dtype == whole.dtype == dtype
             assert np.shares_memory(matrix, whole)
-            assert np.count_nonzero(whole == MARKER) == 2 * guard_elements(problem)
+            assert np.count_nonzero(whole == MARKER) == 2 * guard_elements(problem, Product())
             assert -largest <= matrix.min() < 0 < matrix.max() <= largest
             assert bool((matrix == np.round(matrix)).all()) is (kind == "whole")
-    assert set(np.unique(make_inputs(problem, dtype, 1, "whole").a)) == set(range(-4, 5))
+    assert set(np.unique(make_inputs(problem, plain(dtype), 1, "whole").a)) == set(range(-4, 5))
 
 
 def test_inputs_follow_the_seed() -> None:
     problem = Problem(6, 7, 8)
     for kind in ("whole", "real"):
-        one, same, other = (make_inputs(problem, "float32", seed, kind) for seed in (1, 1, 2))
+        one, same, other = (make_inputs(problem, Product(), seed, kind) for seed in (1, 1, 2))
         assert np.array_equal(one.a_padded, same.a_padded)
         assert np.array_equal(one.b_padded, same.b_padded)
         assert not np.array_equal(one.a, other.a)
@@ -478,9 +483,9 @@ def test_inputs_follow_the_seed() -> None:
 
 def test_whole_numbers_stay_exact_for_any_k(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if float32 had 10 bits: sums of 63 terms of 4 * 4 stay below 2^10, those of 64 do not.
-    monkeypatch.setitem(verify._MANTISSA_BITS, "float32", 10)
+    monkeypatch.setitem(MANTISSA_BITS, "float32", 10)
     for k, largest in ((63, 4), (64, 1), (500, 1)):
-        inputs = make_inputs(Problem(20, 20, k), "float32", 1, "whole")
+        inputs = make_inputs(Problem(20, 20, k), Product(), 1, "whole")
         assert inputs.a.max() == -inputs.a.min() == inputs.b.max() == largest
 
 
@@ -491,11 +496,11 @@ sizes = st.integers(1, 300)
 @given(sizes, sizes, sizes)
 def test_guard_zones_hold_a_tile_past_each_edge(m: int, n: int, k: int) -> None:
     problem = Problem(m, n, k)
-    guard = guard_elements(problem)
+    guard = guard_elements(problem, Product())
     assert guard >= 128 * max(n, k) + 4096
     assert guard % 64 == 0
-    for rows, columns in ((m, n), (m, k), (k, n)):
-        whole, matrix = padded(problem, rows, columns, "float32")
+    for name, (rows, columns) in {"C": (m, n), "A": (m, k), "B": (k, n)}.items():
+        whole, matrix = padded(problem, Product(), name)
         assert matrix.shape == (rows, columns)
         assert whole.size == 2 * guard + rows * columns
         assert (whole == MARKER).all()

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HEADER, WriteKernel
+from conftest import HEADER, WriteKernel, measured_rows, quiet
 from mmbench.bench import Bench, Settings
 from mmbench.header import read_kernel
 from mmbench.measure import StopRule
+from mmbench.product import Problem
 from mmbench.results import Row
 from mmbench.runners import Runner
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
 
 pytestmark = pytest.mark.cpu
@@ -117,10 +118,6 @@ def count_starts(patch: pytest.MonkeyPatch) -> list[Supervisor]:
     return started
 
 
-def quiet(text: str, share: float | None) -> None:
-    pass
-
-
 def rows_of(
     runner: Runner,
     path: Path,
@@ -131,9 +128,7 @@ def rows_of(
 ) -> list[Row]:
     spec = read_kernel(path)
     points = [Point(spec, Problem(n, n, n), {"TILE_SIZE": 16}) for n in sizes]
-    return [
-        each.row for each in Bench(runner, Settings(rule, timeout=timeout)).run(points, progress)
-    ]
+    return measured_rows(Bench(runner, Settings(rule, timeout=timeout)), points, progress)
 
 
 @dataclass(frozen=True)

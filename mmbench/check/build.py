@@ -34,20 +34,21 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
     """
     spec = point.spec
     options = (*_kernel_options(compiler, spec), *point.defines)
-    text = cache.with_headers(spec.source, spec.path.parent) + _runtime_text()
+    text = cache.with_headers(spec.source, spec.folders) + _runtime_text()
     library = _place("kernel", compiler, text, str(spec.path.resolve()), *options)
     if library.exists():
         return library, 0.0
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
         unit, listing = Path(scratch, "unit.cpp"), Path(scratch, "unit.s")
-        unit.write_text(_unit(spec), encoding="utf-8")
+        unit.write_text(_unit(spec), encoding="utf-8", errors="surrogateescape")
         try:
             _run([*compiler.command, *options, "-S", str(unit), "-o", str(listing)])
         except CompileError as error:
             raise host_compiler.in_users_words(error, spec.path) from None
-        assembly = listing.read_text(encoding="utf-8")
-        listing.write_text(with_dynamic_arrays(with_redzones(assembly)), encoding="utf-8")
+        assembly = listing.read_text(encoding="utf-8", errors="surrogateescape")
+        finished = with_dynamic_arrays(with_redzones(assembly))
+        listing.write_text(finished, encoding="utf-8", errors="surrogateescape")
         _link(compiler, [listing], library)
     return library, time.perf_counter() - begin
 
@@ -95,7 +96,7 @@ def _kernel_options(compiler: HostCompiler, spec: KernelSpec) -> tuple[str, ...]
             "-mllvm", "-tsan-instrument-func-entry-exit=0",
         )  # fmt: skip
     shim = ("-include", str(_SIMT / "cuda_shim.h"), "-I", str(_SIMT), "-I", str(_SIMT / "include"))
-    beside = ("-iquote", str(spec.path.parent))
+    beside = host_compiler.include_flags(spec)
     return ("-x", "c++", "-std=c++17", *_DEBUG, *checks, "-DSIMT_CHECKED", *shim, *beside)
 
 

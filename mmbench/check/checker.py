@@ -16,10 +16,10 @@ from mmbench.check.places import SHARED_BUFFER, Places
 from mmbench.check.points import choose_points, refuse_unfit
 from mmbench.check.report import KernelReport, PointReport, Trace
 from mmbench.check.unsupported import refuse_unsupported
+from mmbench.inputs import Inputs, exact, make_inputs
 from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
 from mmbench.spec import Dim3, KernelSpec, Point
-from mmbench.verify import Inputs, make_inputs
 
 
 def check_point(
@@ -81,7 +81,7 @@ def _check_points(
         refuse_unfit(point)
     libraries, seconds = _build(points[0], compiler)
     refuse_unfit(points[0], libraries.info.static_shared_bytes)
-    inputs = [make_inputs(p.problem, p.spec.dtype, seed, "whole") for p in points]
+    inputs = [make_inputs(p.problem, exact(p.spec.product), seed, "whole") for p in points]
     raws = run_checked(points, libraries, inputs, timeout, trace_block)
     return [
         _report(Places(point, raw.launch, libraries.info), raw, data, seconds, trace_block)

@@ -18,7 +18,7 @@ from typing import Any
 _CTYPES: dict[str, type[Any]] = {
     "int": ctypes.c_int32, "unsigned": ctypes.c_uint32, "unsigned int": ctypes.c_uint32,
     "size_t": ctypes.c_uint64, "long long": ctypes.c_int64,
-    "float": ctypes.c_float, "double": ctypes.c_double,
+    "float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool,
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from mmbench.check.findings import FindingMaker
 from mmbench.check.launch import RawRun
 from mmbench.check.places import Places
 from mmbench.check.report import Finding
-from mmbench.verify import MARKER, Inputs
+from mmbench.inputs import Inputs
 
 _STOPPING = {"misaligned-access", "null-pointer", "wild-address", "crash", "assert-failed"}
 Mask = npt.NDArray[np.bool_]
@@ -25,10 +25,10 @@ class Comparison:
         self.raw = raw
         self.maker = maker
         self.places: Places = maker.places
-        self.expected = inputs.a.astype(np.float64) @ inputs.b.astype(np.float64)
+        self.expected = inputs.result()
         self.wrong: Mask = ~(raw.c == self.expected)
         self.stored: Mask = raw.stores["stored"] != 0
-        self.never: Mask = ~self.stored & (raw.c == raw.c.dtype.type(MARKER))
+        self.never: Mask = ~self.stored & (raw.c == inputs.c)
 
     @property
     def message(self) -> str:

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from mmbench.check.debuginfo import DebugInfo
 from mmbench.errors import CrashError, KernelTimeoutError, LaunchError
+from mmbench.inputs import Inputs, exact, from_memory, in_memory
+from mmbench.product import MATRICES
 from mmbench.runners import Array
 from mmbench.spec import Dim3, Launch, Point
-from mmbench.verify import MARKER, Inputs
 
-MATRICES = ("A", "B", "C")
 STORE = np.dtype([("stored", "u4"), ("site", "u4"), ("thread", "u4"), ("block", "u4")])
 TRACED = np.dtype([
     ("thread", "u4"), ("epoch", "u4"), ("site", "u4"), ("buffer", "u2"), ("op", "u1"),
@@ -97,17 +97,19 @@ def _block_number(launch: Launch, block: Dim3 | None) -> int:
 
 def _job(point: Point, libraries: Libraries, folder: Path) -> dict[str, Any]:
     launch = point.launch()
-    info, size = libraries.info, point.spec.element_bytes
+    info, product = libraries.info, point.spec.product
     arguments: list[dict[str, Any]] = []
     number = 0
-    for argument in point.spec.arguments:
+    values = point.arguments(dict.fromkeys(MATRICES, 0), exact(product))
+    for argument, value in zip(point.spec.arguments, values, strict=True):
         if not argument.is_matrix:
-            value = point.names[argument.name]
-            arguments.append({"ctype": argument.ctype, "value": value})
+            ctype = "size_t" if argument.is_pointer else argument.ctype
+            arguments.append({"ctype": ctype, "value": value})
             continue
         name = argument.name
         arguments.append({
-            "name": name, "number": number, "file": str(folder / name), "element_bytes": size,
+            "name": name, "number": number, "file": str(folder / name),
+            "element_bytes": product.bytes_of(name),
             "output": name == "C", "stores": str(folder / "stores"),
         })  # fmt: skip
         number += 1
@@ -129,10 +131,9 @@ def _job(point: Point, libraries: Libraries, folder: Path) -> dict[str, Any]:
 
 
 def _write_matrices(point: Point, inputs: Inputs, folder: Path) -> None:
-    problem = point.problem
-    c = np.full(problem.m * problem.n, MARKER, point.spec.dtype)
-    for name, data in zip(MATRICES, (inputs.a, inputs.b, c), strict=True):
-        (folder / name).write_bytes(data.tobytes())
+    product = point.spec.product
+    for name, data in zip(MATRICES, (inputs.a, inputs.b, inputs.c), strict=True):
+        (folder / name).write_bytes(in_memory(data, product, name).tobytes())
 
 
 def _run_child(jobs: list[str], timeout: float) -> None:
@@ -166,7 +167,8 @@ def _raise_if_failed(point: Point, job: dict[str, Any]) -> None:
 
 def _collect(point: Point, folder: Path, job: dict[str, Any]) -> RawRun:
     _raise_if_failed(point, job)
-    problem, dtype = point.problem, np.dtype(point.spec.dtype)
+    problem, product = point.problem, point.spec.product
+    dtype = np.dtype(product.dtype_of("C"))
     rows = [json.loads(line) for line in (folder / "report").read_text().splitlines()]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -177,8 +179,8 @@ def _collect(point: Point, folder: Path, job: dict[str, Any]) -> RawRun:
     traced = np.fromfile(folder / "trace", TRACED) if job["traced_block"] >= 0 else None
     return RawRun(
         launch=point.launch(),
-        c=np.fromfile(folder / "C", dtype).reshape(problem.m, problem.n),
-        stores=stores[: problem.m * problem.n].reshape(problem.m, problem.n),
+        c=from_memory(np.fromfile(folder / "C", dtype), problem, product, "C"),
+        stores=from_memory(stores[: problem.m * problem.n], problem, product, "C"),
         seconds=float((folder / "seconds").read_text()),
         findings=kinds.get("finding", []),
         counts=kinds.get("count", []),

@@ -10,7 +10,7 @@ from pathlib import Path
 from mmbench.check.debuginfo import DebugInfo, SharedArray, Site
 from mmbench.check.launch import buffer_names
 from mmbench.check.report import Space, unflatten
-from mmbench.check.unsupported import without_comments
+from mmbench.gpu_only import without_comments
 from mmbench.spec import Dim3, Launch, Point
 
 SHARED_BUFFER = 16  # as in simt/checked_state.h: matrices have lower numbers
@@ -65,20 +65,26 @@ class Places:
             return ""
         if buffer >= SHARED_BUFFER:
             return self.array(buffer).element(offset)
-        return f"{self.name(buffer)}[{offset // self.point.spec.element_bytes}]"
+        return f"{self.name(buffer)}[{offset // self._element_bytes(buffer)}]"
+
+    def _element_bytes(self, buffer: int) -> int:
+        return self.point.spec.product.bytes_of(self.name(buffer))
 
     def shape(self, name: str) -> tuple[int, int]:
-        problem = self.point.problem
-        return {
-            "A": (problem.m, problem.k), "B": (problem.k, problem.n), "C": (problem.m, problem.n),
-        }[name]  # fmt: skip
+        return self.point.problem.shape(name)
 
     def row_and_column(self, buffer: int, offset: int) -> str:
         """Where an element of a matrix lies, in words, or "" outside it."""
         if not 0 <= buffer < SHARED_BUFFER:
             return ""
-        rows, columns = self.shape(self.name(buffer))
-        row, column = divmod(offset // self.point.spec.element_bytes, columns)
+        name = self.name(buffer)
+        rows, columns = self.shape(name)
+        index = offset // self._element_bytes(buffer)
+        if name in self.point.spec.product.column_major:
+            column, row = divmod(index, rows)
+            inside = 0 <= column < columns
+            return f" (row {row}, column {column})" if inside else ""
+        row, column = divmod(index, columns)
         return f" (row {row}, column {column})" if 0 <= row < rows else ""
 
     def beyond(self, buffer: int, offset: int) -> str:
@@ -87,7 +93,7 @@ class Places:
             return ""
         name = self.name(buffer)
         rows, columns = self.shape(name)
-        index = offset // self.point.spec.element_bytes
+        index = offset // self._element_bytes(buffer)
         if index < 0:
             return f"{-index} {_elements(-index)} before the beginning of {name}"
         past = index - rows * columns + 1

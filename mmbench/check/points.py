@@ -8,7 +8,8 @@ from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import UnfitError
 from mmbench.expressions import ExpressionError
 from mmbench.fitness import unfit_reason
-from mmbench.spec import KernelSpec, Point, Problem
+from mmbench.product import Problem
+from mmbench.spec import KernelSpec, Point
 
 _LARGEST = 160  # edge that is looked at
 _MOST_PRODUCTS = 2**22  # M*N*K of one point: about a tenth of a second for a naive kernel

@@ -143,7 +143,7 @@ class PointReport:
 
     def elements(self, variable: str, op: str) -> int:
         """Elements of a matrix that were loaded or stored, a vector counting as its parts."""
-        size = self.point.spec.element_bytes
+        size = self.point.spec.product.bytes_of(variable)
         return sum(
             count.bytes // size
             for count in self.counts

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mmbench.check import check_point
+from mmbench.errors import UsageError
 from mmbench.explain.events import from_trace
 from mmbench.explain.model import Walk
 from mmbench.explain.walk import check_place, walk
+from mmbench.inputs import exact, make_inputs
 from mmbench.spec import Dim3, Point
-from mmbench.verify import make_inputs
 
 __all__ = ["Walk", "check_place", "explain", "walk"]
 
@@ -19,9 +20,12 @@ def explain(point: Point, block: Dim3, thread: Dim3, *, seed: int = 0) -> Walk:
 
     Raise UsageError where there is no such block or thread, or it owns nothing.
     """
+    product = point.spec.product
+    if product.column_major or product.beta:
+        raise UsageError("explain walks through row-major products with beta = 0 only")
     check_place(point, block, thread)
     report = check_point(point, seed=seed, trace_block=block)
     assert report.trace is not None
-    inputs = make_inputs(point.problem, point.spec.dtype, seed, "whole")
+    inputs = make_inputs(point.problem, exact(point.spec.product), seed, "whole")
     found = walk(point, thread, from_trace(report.trace), inputs.a, inputs.b)
     return replace(found, faults=sum(each.severity == "error" for each in report.findings))

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mmbench.explain.model import Element, Source
-from mmbench.spec import Dim3, Problem
+from mmbench.product import Problem
+from mmbench.spec import Dim3
 
 
 @dataclass(frozen=True)

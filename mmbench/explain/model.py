@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mmbench.spec import Dim3, Problem
+from mmbench.product import Problem
+from mmbench.spec import Dim3
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 from mmbench import cache
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, LaunchError, UnfitError
-from mmbench.runners import Array, Program, Resources, as_bytes, host_compiler
+from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
 from mmbench.runners.regions import to_block_form
 from mmbench.runners.status import Status
 from mmbench.spec import Dim3, Launch, Point
@@ -30,7 +30,7 @@ _DYNAMIC_SHARED = re.compile(
 _CTYPES: dict[str, type[Any]] = {
     "int": ctypes.c_int32, "unsigned": ctypes.c_uint32, "unsigned int": ctypes.c_uint32,
     "size_t": ctypes.c_uint64, "long long": ctypes.c_int64,
-    "float": ctypes.c_float, "double": ctypes.c_double,
+    "float": ctypes.c_float, "double": ctypes.c_double, "bool": ctypes.c_bool,
 }  # fmt: skip
 
 
@@ -61,12 +61,19 @@ class CpuRunner:
             compiler=compiler.version,
         )
 
+    def baseline(self) -> str:
+        return "blas"
+
     def flags(self, point: Point) -> str:
+        if point.spec.library:
+            return blas.describe()
         return " ".join(("-O3", "-march=native", *point.defines))
 
     def compile(self, point: Point) -> Program:
         """Build the block form where the kernel allows it, else the thread form."""
         spec = point.spec
+        if spec.library:
+            return Program(path="", symbol=spec.library, compile_seconds=None)
         block_form = None
         if not _is_disabled("MMBENCH_NO_BLOCK_FORM"):
             block_form = to_block_form(spec.source, spec.entry)
@@ -80,8 +87,8 @@ class CpuRunner:
     def _build(self, point: Point, source: str, block_form: bool) -> Program:
         spec = point.spec
         defines = point.defines + (("-DSIMT_BLOCK_FORM",) if block_form else ())
-        flags = (*host_compiler.kernel_flags(), *defines, "-iquote", str(spec.path.parent))
-        identity = cache.with_headers(source, spec.path.parent) + host_compiler.shim_identity()
+        flags = (*host_compiler.kernel_flags(), *defines, *host_compiler.include_flags(spec))
+        identity = cache.with_headers(source, spec.folders) + host_compiler.shim_identity()
         try:
             path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
         except CompileError as error:
@@ -191,10 +198,15 @@ class CpuSession:
     def read(self, buffer: HostBuffer, data: Array) -> None:
         as_bytes(data)[:] = buffer.view[: data.nbytes]
 
-    def load(self, program: Program, point: Point, launch: Launch) -> CpuKernel:
+    def load(self, program: Program, point: Point, launch: Launch) -> Kernel:
+        if point.spec.library:
+            return blas.BlasKernel(point.problem, point.spec.product)
         return CpuKernel(self, program, point, launch)
 
     def telemetry(self) -> None:
+        return None
+
+    def timer_floor(self, cold: bool) -> None:
         return None
 
 
@@ -206,7 +218,7 @@ class CpuKernel:
         self.library = ctypes.CDLL(program.path)
         self.resources = Resources(static_shared_bytes=program.static_shared_bytes or 0)
         self.types = [
-            ctypes.c_void_p if argument.is_matrix else _CTYPES[argument.ctype]
+            ctypes.c_void_p if argument.is_pointer else _CTYPES[argument.ctype]
             for argument in point.spec.arguments
         ]
         self.c_launch = _Launch(

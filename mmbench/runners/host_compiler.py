@@ -17,6 +17,7 @@ from pathlib import Path
 from mmbench import cache
 from mmbench.errors import CompileError, RunnerUnavailableError
 from mmbench.runners import find_tool
+from mmbench.spec import KernelSpec
 
 _SIMT = Path(__file__).parent / "simt"
 _COMMON = (
@@ -116,6 +117,12 @@ def kernel_flags() -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def include_flags(spec: KernelSpec) -> tuple[str, ...]:
+    """Where a kernel's own headers are looked for."""
+    beside, *further = (str(folder) for folder in spec.folders)
+    return ("-iquote", beside, *(flag for folder in further for flag in ("-I", folder)))
+
+
 @memoize
 def shim_identity() -> str:
     """The shim's text: a change of it must not find kernels built with the old one."""
@@ -139,7 +146,7 @@ def build(
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
         unit = Path(scratch) / f"unit{suffix}"
-        unit.write_text(source, encoding="utf-8")
+        unit.write_text(source, encoding="utf-8", errors="surrogateescape")
         made = Path(scratch) / "unit.so"
         for command in _commands(compiler, options, unit, made):
             result = subprocess.run(

@@ -1,0 +1,448 @@
+"""The worker's checks against kernels written in NumPy: right ones pass, each defect is named.
+
+A session of the tests holds the matrices in the host's memory; a kernel gets the addresses and
+numbers that a launch passes, and reads and writes what it likes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mmbench import verify
+from mmbench.expressions import Expression
+from mmbench.inputs import from_memory, in_memory
+from mmbench.product import MATRICES, Problem, Product
+from mmbench.runners import Array, Program, Resources
+from mmbench.spec import Argument, KernelSpec, Launch, Point
+from mmbench.verify import Verdict
+from mmbench.worker import Entry, Task, _Bench
+
+ONE = (Expression("1"),)
+SMALL = Problem(12, 9, 17)
+
+
+@dataclass
+class Memory:
+    """What a kernel sees: its matrices as flat arrays, and the numbers passed to it."""
+
+    problem: Problem
+    product: Product  # types and storage as the kernel takes them
+    addresses: dict[str, int]
+    alpha: float
+    beta: float
+
+    def flat(self, name: str, before: int = 0, behind: int = 0) -> Array:
+        """The elements of a matrix, with some of those around it."""
+        dtype = np.dtype(self.product.dtype_of(name))
+        rows, columns = self.problem.shape(name)
+        count = before + rows * columns + behind
+        start = self.addresses[name] - before * dtype.itemsize
+        data: Any = (ctypes.c_char * (count * dtype.itemsize)).from_address(start)
+        return np.frombuffer(data, dtype)
+
+    def matrix(self, name: str) -> Array:
+        return from_memory(self.flat(name), self.problem, self.product, name)
+
+    def store(self, c: Array) -> None:
+        self.flat("C")[...] = in_memory(c, self.product, "C").astype(self.product.c_dtype)
+
+
+Kernel = Callable[[Memory], None]
+
+
+def right(it: Memory) -> None:
+    it.store(combined(it, exact_product(it)))
+
+
+def exact_product(it: Memory) -> Array:
+    wide = np.int64 if it.product.whole_numbers else np.float64
+    a: Array = it.matrix("A").astype(wide)
+    product: Array = np.matmul(a, it.matrix("B").astype(wide))
+    return product
+
+
+def combined(it: Memory, product: Array) -> Array:
+    """As BLAS has it: C is read even where beta is 0."""
+    wide = product.dtype
+    return wide.type(it.alpha) * product + wide.type(it.beta) * it.matrix("C").astype(wide)
+
+
+def summed_in(dtype: str) -> Kernel:
+    """Multiplies and adds in this type, one term after the other, and rounds to C's type."""
+
+    def kernel(it: Memory) -> None:
+        a, b = it.matrix("A").astype(dtype), it.matrix("B").astype(dtype)
+        total = np.zeros((it.problem.m, it.problem.n), dtype)
+        with np.errstate(over="ignore"):
+            for k in range(it.problem.k):
+                total += a[:, k : k + 1] * b[k : k + 1]
+        it.store(total)
+
+    return kernel
+
+
+@dataclass
+class _Loaded:
+    """A kernel of the tests as a runner's."""
+
+    kernel: Kernel
+    spec: KernelSpec
+    problem: Problem
+    storage: frozenset[str]
+    resources: Resources = Resources(0)  # noqa: RUF009
+
+    def launch(self, arguments: Sequence[Any]) -> float:
+        passed = dict(zip([a.name for a in self.spec.arguments], arguments, strict=True))
+        product = self.spec.product
+        seen = Product(product.dtype, product.c_dtype, self.storage)
+        alpha, beta = passed.get("alpha", product.alpha), passed.get("beta", product.beta)
+        self.kernel(Memory(self.problem, seen, {n: passed[n] for n in MATRICES}, alpha, beta))
+        return 1e-3
+
+    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
+        return self.launch(arguments)
+
+
+@dataclass
+class _Buffer:
+    data: Array
+
+    @property
+    def address(self) -> int:
+        return int(self.data.ctypes.data)
+
+    @property
+    def bytes(self) -> int:
+        return self.data.nbytes
+
+
+@dataclass
+class _Session:
+    """A device that is the host's own memory."""
+
+    kernel: Kernel
+    storage: frozenset[str] | None
+
+    def free_bytes(self) -> int:
+        return 2**40
+
+    def allocate(self, size: int) -> _Buffer:
+        return _Buffer(np.zeros(size, np.uint8))
+
+    def write(self, buffer: _Buffer, data: Array) -> None:
+        buffer.data[...] = np.ascontiguousarray(data).view(np.uint8)
+
+    def read(self, buffer: _Buffer, data: Array) -> None:
+        data[...] = buffer.data.view(data.dtype)
+
+    def load(self, program: Program, point: Point, launch: Launch) -> _Loaded:
+        told = point.spec.product.column_major
+        storage = told if self.storage is None else self.storage
+        return _Loaded(self.kernel, point.spec, point.problem, storage)
+
+    def telemetry(self) -> None:
+        return None
+
+
+def judged(
+    kernel: Kernel,
+    product: Product | None = None,
+    problem: Problem = SMALL,
+    takes: Sequence[str] = (),
+    storage: frozenset[str] | None = None,
+) -> Verdict:
+    """The verdict on a kernel that ``takes`` factors and reads its matrices as ``storage``."""
+    spec = KernelSpec(
+        name="simulated", path=Path("simulated.cu"), source="", entry="f", summary="", block=ONE,
+        grid=ONE, reads=ONE[0], writes=ONE[0], product=product or Product(),
+        arguments=(*map(Argument, MATRICES), *(Argument(name, "float") for name in takes)),
+    )  # fmt: skip
+    entry = Entry(Point(spec, problem, {}), Program("", "f", None))
+    session: Any = _Session(kernel, storage)
+    bench = _Bench(session)
+    (outcome,) = bench.run(Task((entry,), None, False, 7), lambda text: None)
+    assert outcome.error is None
+    assert outcome.verdict is not None
+    return outcome.verdict
+
+
+def complaint(*arguments: Any, **options: Any) -> str:
+    verdict = judged(*arguments, **options)
+    assert verdict.ok is (not verdict.message)
+    return verdict.message
+
+
+sizes = st.integers(1, 20)
+TYPES = (
+    ("float16", "float16"), ("float16", "float32"), ("float32", "float32"),
+    ("float64", "float64"), ("int8", "int32"), ("int32", "int32"), ("int64", "int64"),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    st.builds(Problem, sizes, sizes, sizes),
+    st.sampled_from(TYPES),
+    st.sets(st.sampled_from(MATRICES)).map(frozenset),
+    st.integers(-3, 3),
+    st.integers(-3, 3),
+    st.sets(st.sampled_from(["alpha", "beta"])).map(sorted),
+)
+def test_a_right_kernel_passes_in_any_layout(
+    problem: Problem,
+    types: tuple[str, str],
+    down: frozenset[str],
+    alpha: int,
+    beta: int,
+    takes: list[str],
+) -> None:
+    product = Product(*types, down, alpha, beta)
+    assert complaint(right, product, problem, takes) == ""
+
+
+@pytest.mark.parametrize("factor", [0.5, -1.25, 0.1])
+def test_fractions_are_for_kernels_that_take_them(factor: float) -> None:
+    product = Product(alpha=factor, beta=factor)
+    assert complaint(right, product, takes=("alpha", "beta")) == ""
+
+    def rounds(it: Memory) -> None:
+        it.alpha = float(np.trunc(it.alpha * 2))
+        right(it)
+
+    assert complaint(rounds, product, takes=("alpha", "beta")) != ""
+
+
+HINTS = {
+    "ABC": "the result matches column-major storage: use --layout col",
+    "B": "the result is A*B^T: B is read as stored transposed, use --trans-b",
+    "A": "the result is A^T*B: A is read as stored transposed, use --trans-a",
+    "AB": "the result is A^T*B^T: use --trans-a --trans-b",
+    "C": "C is stored transposed: use --layout C=col",
+    "AC": "B alone is read row-major: use --layout A=col,C=col",
+    "BC": "A alone is read row-major: use --layout B=col,C=col",
+}
+
+
+@pytest.mark.parametrize("letters", HINTS)
+@pytest.mark.parametrize("problem", [SMALL, Problem(16, 16, 16), Problem(3, 20, 5)])
+def test_another_layout_is_recognised(letters: str, problem: Problem) -> None:
+    found = complaint(right, problem=problem, storage=frozenset(letters))
+    assert found.endswith(f"; hint: {HINTS[letters]}")
+    assert complaint(right, Product(column_major=frozenset(letters)), problem) == ""
+
+
+@pytest.mark.parametrize("problem", [SMALL, Problem(16, 16, 16)])
+def test_a_row_major_kernel_called_column_major(problem: Problem) -> None:
+    product = Product(column_major=frozenset("ABC"))
+    found = complaint(right, product, problem, storage=frozenset())
+    assert found.endswith("; hint: the result matches row-major storage: use --layout row")
+
+
+def test_a_layout_is_recognised_with_factors_too() -> None:
+    product = Product(alpha=2, beta=3)
+    found = complaint(right, product, takes=("alpha", "beta"), storage=frozenset("ABC"))
+    assert found.endswith("use --layout col")
+
+
+def test_what_is_wrong_in_every_layout_has_no_hint() -> None:
+    def late(it: Memory) -> None:
+        it.store(np.roll(exact_product(it), 1, axis=0))
+
+    assert "elements differ" in complaint(late)
+    assert "hint" not in complaint(late)
+
+
+def test_a_factor_that_is_not_used_is_found() -> None:
+    def without(name: str) -> Kernel:
+        def kernel(it: Memory) -> None:
+            setattr(it, name, {"alpha": 1, "beta": 0}[name])
+            right(it)
+
+        return kernel
+
+    both = ("alpha", "beta")
+    assert complaint(right, takes=both) == ""
+    for name in both:
+        found = complaint(without(name), takes=both)
+        assert found.startswith("with alpha=2 beta=3: ")
+        assert "elements differ" in found
+        alone = complaint(without(name), takes=(name,))
+        assert alone.startswith(
+            "with alpha=2 beta=0: " if name == "alpha" else "with alpha=1 beta=3"
+        )
+
+
+def test_beta_that_the_options_promise() -> None:
+    def plain(it: Memory) -> None:
+        it.store(exact_product(it))
+
+    def adds(it: Memory) -> None:
+        it.store(exact_product(it) + it.matrix("C"))
+
+    assert complaint(adds, Product(beta=1)) == ""
+    assert complaint(plain) == ""
+    assert "elements differ" in complaint(plain, Product(beta=1))
+    assert "use --beta 1" in complaint(adds)
+    assert "--beta" not in complaint(plain, Product(beta=1))
+    assert "--beta" not in complaint(adds, Product(beta=2))
+
+    def adds_twice(it: Memory) -> None:
+        it.store(exact_product(it) + 2 * it.matrix("C"))
+
+    assert "elements differ" in complaint(adds_twice, Product(beta=1))
+    assert "--beta" not in complaint(adds_twice, Product(beta=1))
+
+
+@pytest.mark.parametrize("beta", [1000, -1e5])
+def test_a_large_c_counts_in_the_bound(beta: float) -> None:
+    assert complaint(right, Product(beta=beta), Problem(30, 30, 1)) == ""
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(1, 0), (2, 0), (1, 3), (-2, 1)])
+def test_factors_beyond_the_full_check(
+    monkeypatch: pytest.MonkeyPatch, alpha: float, beta: float
+) -> None:
+    monkeypatch.setattr(verify, "_FULL_CHECK_PRODUCTS", 1)
+    problem, product = Problem(90, 11, 13), Product(alpha=alpha, beta=beta)
+    assert complaint(right, product, problem) == ""
+
+    def spoils(it: Memory) -> None:
+        right(it)
+        it.matrix("C")[57, 3] += 1
+
+    assert complaint(spoils, product, problem) != ""
+
+
+@pytest.mark.parametrize("k", [2100, 4096])
+def test_a_half_sum_that_stops_growing(k: int) -> None:
+    problem, product = Problem(3, 2, k), Product("float16", "float16")
+    found = complaint(summed_in("float16"), product, problem)
+    assert found == (
+        f"the sum of {k} equal products is 2048, should be {k}: it saturates, so the "
+        "accumulator may be half"
+    )
+    assert complaint(summed_in("float32"), product, problem) == ""
+    assert complaint(summed_in("float16"), product, Problem(3, 2, 64)) == ""
+
+
+@pytest.mark.parametrize("takes", [(), ("alpha", "beta")])
+def test_a_half_kernel_with_factors(takes: tuple[str, ...]) -> None:
+    """Those of the options count whether the kernel takes them or has them in its text."""
+    for alpha, beta in ((2, 0), (1, 1), (-3, 2)):
+        product = Product("float16", "float16", alpha=alpha, beta=beta)
+        for k in (5, 4096):
+            assert complaint(right, product, Problem(3, 2, k), takes) == ""
+
+
+def test_a_half_sum_in_a_float_c_is_found() -> None:
+    product = Product("float16", "float32")
+    assert complaint(summed_in("float32"), product, Problem(4, 4, 256)) == ""
+    assert "max error" in complaint(summed_in("float16"), product, Problem(4, 4, 256))
+
+
+def test_a_float_sum_in_a_double_c_is_named() -> None:
+    product = Product("float64", "float64")
+    found = complaint(summed_in("float32"), product)
+    assert "the bound for float64" in found
+    assert found.endswith("; the accumulator may be float")
+    assert complaint(summed_in("float64"), product) == ""
+    assert "may be" not in complaint(summed_in("float16"), product)
+
+
+@pytest.mark.parametrize(
+    ("types", "accumulator", "k"),
+    [
+        (("int8", "int32"), "int8", 64),
+        (("int8", "int32"), "int16", 64),
+        (("int32", "int32"), "int16", 64),
+        (("int64", "int64"), "int32", 64),
+    ],
+)
+def test_a_narrower_whole_number_overflows(
+    types: tuple[str, str], accumulator: str, k: int
+) -> None:
+    problem, product = Problem(10, 11, k), Product(*types)
+    assert complaint(summed_in(types[1]), product, problem) == ""
+    assert complaint(summed_in(accumulator), product, problem) != ""
+
+
+def test_an_overflow_is_named() -> None:
+    found = complaint(summed_in("int16"), Product("int32", "int32"), Problem(10, 11, 64))
+    assert found == "wrong with larger whole numbers: an overflow, or a narrower accumulator"
+
+
+def test_what_was_never_written() -> None:
+    def half_of_it(it: Memory) -> None:
+        c = it.flat("C")
+        count = len(c) // 2
+        c[:count] = in_memory(exact_product(it), it.product, "C")[:count]
+
+    assert "54 of 108 elements differ" in complaint(half_of_it)
+    assert "54 never written" in complaint(half_of_it)
+    everything = Product(column_major=frozenset("ABC"))
+    assert "54 never written" in complaint(half_of_it, everything)
+
+
+@pytest.mark.parametrize("down", [frozenset(), frozenset("ABC")])
+@pytest.mark.parametrize(("before", "behind"), [(1, 0), (0, 1), (300, 40)])
+def test_a_write_outside_c(down: frozenset[str], before: int, behind: int) -> None:
+    def strays(it: Memory) -> None:
+        right(it)
+        around = it.flat("C", before, behind)
+        around[:before] = 0
+        around[len(around) - behind :] = 0
+
+    found = complaint(strays, Product(column_major=down))
+    assert found == f"the kernel wrote {before + behind} elements outside C"
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+@pytest.mark.parametrize("place", ["inside", "outside"])
+def test_a_write_into_an_input(name: str, place: str) -> None:
+    def spoils(it: Memory) -> None:
+        right(it)
+        it.flat(name, 1)[1 if place == "inside" else 0] += 1
+
+    found = complaint(spoils)
+    assert found == f"the kernel wrote into {name}, which it must only read; check --args"
+
+
+def test_an_input_that_changes_only_with_other_factors() -> None:
+    def spoils(it: Memory) -> None:
+        right(it)
+        if it.alpha == 2:
+            it.flat("A")[0] += 1
+
+    assert "wrote into A" in complaint(spoils, takes=("alpha",))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_one_value_that_is_no_number(value: float) -> None:
+    def spoils(it: Memory) -> None:
+        right(it)
+        it.matrix("C")[3, 4] = value
+
+    found = complaint(spoils)
+    assert found.startswith("1 of 108 elements differ; first C[3][4] = ")
+    assert ("1 is NaN" in found) is bool(np.isnan(value))
+
+
+def test_a_kernel_that_is_right_once() -> None:
+    launches: list[int] = []
+
+    def worse(it: Memory) -> None:
+        launches.append(1)
+        right(it)
+        if len(launches) > 1:
+            it.matrix("C")[0, 0] += 1
+
+    assert "real inputs" in complaint(worse)
