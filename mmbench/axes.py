@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from mmbench.errors import UsageError
-from mmbench.spec import KernelSpec, Point, Problem
+from mmbench.product import Problem
+from mmbench.spec import KernelSpec, Point
 
 _RANGE = re.compile(r"(\d+):(\d+)(?::(\*?)(\d+))?")
 _MOST_VALUES = 10_000
+Tuned = Callable[[KernelSpec, Problem], Mapping[str, int] | None]
 
 
 def parse_axis(text: str) -> tuple[int, ...]:
@@ -64,25 +66,71 @@ def problems(
 def points(
     specs: Iterable[KernelSpec],
     problem_axis: Sequence[Problem],
-    tiles: Sequence[int] | None,
+    tiles: Sequence[int] | None = None,
+    params: Mapping[str, Sequence[int]] | None = None,
+    tuned: Tuned | None = None,
 ) -> list[Point]:
     """All points, problems outermost so that inputs are made once, then kernels, then params.
 
-    ``tiles`` replaces the values of TILE_SIZE that a kernel's header states; a kernel without
-    that parameter yields one point.
+    ``tiles`` are values for TILE_SIZE and ``params`` for other parameters; a kernel without such
+    a parameter is not touched by them. Where neither says anything, ``tuned`` does, and else the
+    header: all its values of TILE_SIZE, the first of any other parameter.
     """
     specs = list(specs)
+    for spec in specs:
+        _refuse_other_sizes(spec, problem_axis)
+    given = dict(params or {})
+    if tiles:
+        given["TILE_SIZE"] = tiles
+    _refuse_unknown(given.keys() - {"TILE_SIZE"}, specs)
     return [
         Point(spec, problem, dict(zip(axes, values, strict=True)))
         for problem in problem_axis
         for spec in specs
-        for axes in [_param_axes(spec, tiles)]
+        for axes in [_param_axes(spec, problem, given, tuned)]
         for values in product(*axes.values())
     ]
 
 
-def _param_axes(spec: KernelSpec, tiles: Sequence[int] | None) -> dict[str, Sequence[int]]:
-    axes: dict[str, Sequence[int]] = dict(spec.params)
-    if tiles and "TILE_SIZE" in axes:
-        axes["TILE_SIZE"] = tiles
+def _refuse_unknown(names: Iterable[str], specs: Sequence[KernelSpec]) -> None:
+    known = sorted({name for spec in specs for name in spec.params})
+    for name in sorted(names):
+        if name not in known:
+            raise UsageError(
+                f"none of the kernels has a parameter {name}; known: {', '.join(known) or 'none'}"
+            )
+
+
+def _refuse_other_sizes(spec: KernelSpec, problem_axis: Sequence[Problem]) -> None:
+    """A kernel that takes no size must not be launched at another one."""
+    other = next((p for p in problem_axis if spec.fixed not in (None, p)), None)
+    if other is not None and spec.fixed is not None:
+        fixed = spec.fixed
+        options = f"--n {fixed.n}" if fixed.square else f"--m {fixed.m} --n {fixed.n} --k {fixed.k}"
+        names = spec.fixed_by
+        free = f", or let {names[0]} follow with --define {names[0]}=N" if names else ""
+        raise UsageError(
+            f"{spec.path}: {spec.entry} has no size parameter and is right for {fixed} alone, not "
+            f"for {other}; run it with {options}{free}"
+        )
+
+
+def default_problems(specs: Sequence[KernelSpec], n_values: Sequence[int]) -> tuple[Problem, ...]:
+    """The problems of a command that names no size: the one that a kernel is fixed to, if any."""
+    fixed = {spec.fixed for spec in specs if spec.fixed is not None}
+    return tuple(fixed) if len(fixed) == 1 else problems(n_values)
+
+
+def _param_axes(
+    spec: KernelSpec, problem: Problem, given: Mapping[str, Sequence[int]], tuned: Tuned | None
+) -> dict[str, Sequence[int]]:
+    best = (tuned(spec, problem) if tuned else None) or {}
+    axes: dict[str, Sequence[int]] = {}
+    for name, values in spec.params.items():
+        if name in given:
+            axes[name] = given[name]
+        elif name in best:
+            axes[name] = (best[name],)
+        else:
+            axes[name] = values if name == "TILE_SIZE" else values[:1]
     return axes

@@ -72,3 +72,9 @@ class UnfitError(MmbenchError):
     """A point that this device or this kernel does not support: a skipped row, not a failure."""
 
     kind = "unfit"
+
+
+class WrongRunnerError(UnfitError):
+    """A kernel that cannot run on this runner at all, whatever the point: a skipped row."""
+
+    kind = "runner"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from mmbench.axes import parse_axis, points, problems
 from mmbench.errors import UsageError
 from mmbench.expressions import Expression
-from mmbench.spec import KernelSpec, Problem
+from mmbench.product import Problem
+from mmbench.spec import KernelSpec
 
 ONE = Expression("1")
 
@@ -119,7 +120,7 @@ def test_points_stand_in_the_stated_order() -> None:
         (p.problem.n, p.spec.name, *p.params.values())
         for p in points(specs, problems([4, 2]), None)
     ]
-    of_a = [("a", 8, 1), ("a", 8, 2), ("a", 16, 1), ("a", 16, 2)]
+    of_a = [("a", 8, 1), ("a", 16, 1)]
     assert found == [(n, *rest) for n in (4, 2) for rest in (*of_a, ("b",))]
 
 
@@ -128,10 +129,17 @@ def test_tiles_replace_those_of_the_header() -> None:
     found = [(p.spec.name, dict(p.params)) for p in points(specs, problems([4]), [32])]
     assert found == [
         ("a", {"TILE_SIZE": 32, "DEPTH": 1}),
-        ("a", {"TILE_SIZE": 32, "DEPTH": 2}),
         ("b", {}),
         ("c", {"DEPTH": 3}),
     ]
+
+
+def test_other_parameters_have_their_first_value_unless_told() -> None:
+    specs = [kernel("a", TILE_SIZE=(8, 16), DEPTH=(1, 2))]
+    found = points(specs, problems([4]), params={"DEPTH": (2, 5)})
+    assert [tuple(p.params.values()) for p in found] == [(8, 2), (8, 5), (16, 2), (16, 5)]
+    with pytest.raises(UsageError, match="parameter WIDTH; known: DEPTH, TILE_SIZE"):
+        points(specs, problems([4]), params={"WIDTH": (2,)})
 
 
 def test_no_tiles_leave_those_of_the_header() -> None:

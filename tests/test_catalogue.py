@@ -10,7 +10,8 @@ import pytest
 
 from mmbench import kernels
 from mmbench.errors import HeaderError, UsageError
-from mmbench.spec import KernelSpec, Point, Problem
+from mmbench.product import Problem
+from mmbench.spec import KernelSpec, Point
 
 EVERY = pytest.mark.parametrize("name", kernels.names())
 BARRIER = re.compile(r"__sync(threads|warp)\w*\s*\(")
@@ -131,7 +132,7 @@ def test_unknown_name_suggests_the_nearest(name: str, near: str) -> None:
 def test_unknown_name_without_a_near_one_lists_all() -> None:
     with pytest.raises(UsageError) as caught:
         kernels.get("zzzzzz")
-    assert caught.value.message.endswith(f"known: {', '.join(kernels.names())}")
+    assert f"known: {', '.join(kernels.names())}" in caught.value.message
 
 
 def test_path_reads_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,60 +5,75 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import measured_rows
 from mmbench.bench import Bench, Settings
 from mmbench.errors import UsageError
 from mmbench.header import read_kernel, read_source
 from mmbench.infer import Inferred, infer
 from mmbench.measure import StopRule
+from mmbench.overrides import Overrides
+from mmbench.product import Problem
 from mmbench.runners import Runner, open_runner
-from mmbench.spec import Point, Problem
+from mmbench.spec import KernelSpec, Point
+from test_infer_foreign import FOREIGN, FOREIGN_REFUSED
 from test_infer_texts import CASES, REFUSED, SQUARE, Case, kernel, tiled
+
+
+def alone(spec: KernelSpec) -> KernelSpec:
+    """What a header can state of a spec."""
+    return replace(spec, source="", notes=(), alternatives=())
+
+
+ALL = CASES | FOREIGN
+ALL_REFUSED = REFUSED | FOREIGN_REFUSED
 
 
 def arguments(found: Inferred) -> str:
     return " ".join(a.name for a in found.spec.arguments)
 
 
-def read(folder: Path, text: str, entry: str | None = None) -> Inferred:
+def read(folder: Path, text: str, entry: str | None = None, **options: Any) -> Inferred:
+    """What is inferred of a text; ``options`` are those of ``Overrides``."""
     path = folder / "mine.cu"
     path.write_text(text, encoding="utf-8")
-    return infer(path, read_source(path), entry)
+    return infer(path, read_source(path), Overrides(entry=entry, **options))
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
 def test_what_is_inferred(tmp_path: Path, case: Case) -> None:
-    found = read(tmp_path, case.text, case.entry)
+    found = read(tmp_path, case.text, case.entry, layout=case.layout)
     spec = found.spec
     assert arguments(found) == case.arguments
     assert ", ".join(axis.text for axis in spec.block) == case.block
     assert ", ".join(axis.text for axis in spec.grid) == case.grid
     assert spec.params == ({"TILE_SIZE": case.tiles} if case.tiles else {})
-    assert spec.dtype == case.dtype
+    assert spec.product.dtype == case.dtype
     assert str(spec.dynamic_shared or "") == case.shared
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
 def test_the_lines_stay_where_they_are(tmp_path: Path, case: Case) -> None:
-    source = read(tmp_path, case.text, case.entry).spec.source
+    source = read(tmp_path, case.text, case.entry, layout=case.layout).spec.source
     assert source.count("\n") == case.text.count("\n")
     for line, original in zip(source.split("\n"), case.text.split("\n"), strict=True):
         if "acc +=" in line:
             assert "acc +=" in original
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
 def test_the_header_says_the_same(tmp_path: Path, case: Case) -> None:
-    found = read(tmp_path, case.text, case.entry)
+    found = read(tmp_path, case.text, case.entry, layout=case.layout)
     path = tmp_path / "mine.cu"
     path.write_text(found.header + found.spec.source, encoding="utf-8")
     again = read_kernel(path)
-    assert replace(again, source="") == replace(found.spec, source="")
+    assert alone(again) == alone(found.spec)
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("text", "reason"), ALL_REFUSED.values(), ids=ALL_REFUSED)
 def test_what_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(UsageError) as error:
         read(tmp_path, text)
@@ -99,7 +114,8 @@ def test_the_note_says_what_was_read(tmp_path: Path) -> None:
     text = "#define TW 16\n" + tiled("TW")
     assert read(tmp_path, text).notes == (
         "kernel f; A, B, C, N; TW is the tile; block (TILE_SIZE, TILE_SIZE), "
-        "grid (ceil_div(N, TILE_SIZE), ceil_div(N, TILE_SIZE))",
+        "grid (ceil_div(N, TILE_SIZE), ceil_div(N, TILE_SIZE)) "
+        "(to change: --args --block --grid --shared --define --layout, or mmbench init)",
         "traffic not declared: requested bytes are not known (a header can state them)",
     )
 
@@ -135,13 +151,14 @@ def test_what_was_read_is_right_on_the_host(tmp_path: Path, cpu: Runner) -> None
             continue
         path = tmp_path / f"{name.replace(' ', '_')}.cu"
         path.write_text(case.text)
-        spec = infer(path, read_source(path), case.entry).spec
-        sizes = sum(not argument.is_matrix for argument in spec.arguments)
+        overrides = Overrides(entry=case.entry, layout=case.layout)
+        spec = overrides.apply(infer(path, read_source(path), overrides).spec)
+        sizes = sum(a.expression is not None for a in spec.arguments)
         # A kernel that takes two of the sizes guards no rows: whole tiles only.
         shape = {1: Problem(32, 32, 32), 2: Problem(32, 48, 64)}.get(sizes, Problem(35, 21, 18))
         points.append(Point(spec, shape, {"TILE_SIZE": 8} if spec.params else {}))
     assert len(points) >= 12
-    rows = [m.row for m in Bench(cpu, Settings(rule)).run(points, lambda *_: None)]
+    rows = measured_rows(Bench(cpu, Settings(rule)), points)
     wrong = {row.kernel: f"{row.status}: {row.reason}" for row in rows if row.status != "ok"}
     assert not wrong
 

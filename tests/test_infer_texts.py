@@ -73,6 +73,7 @@ class Case:
     shared: str = ""
     entry: str | None = None
     run: bool = False
+    layout: str | None = None
 
 
 def general_case(parameters: str, names: str, arguments: str, run: bool = False) -> Case:
@@ -369,6 +370,17 @@ CASES = {
     "typedef": Case(kernel(SQUARE.replace("float", "real"), before="typedef double real;\n"),
                     dtype="float64"),
     "type macro": Case(kernel(SQUARE.replace("float", "T"), before="#define T float\n")),
+    "int": Case(kernel(SQUARE).replace("float", "int"), dtype="int32", run=True),
+    "half": Case(kernel(SQUARE.replace("float", "half")), dtype="float16"),
+    "alpha": Case(
+        kernel(f"{SQUARE}, float alpha", PLACE + PRODUCT.replace("= acc", "= alpha * acc")),
+        "A B C N alpha", run=True),
+    "BLAS": Case(
+        kernel("int M, int N, int K, float alpha, const float *A, const float *B, float beta, "
+               "float *C", PLACE + PRODUCT.replace("row < N", "row < M").replace("k < N", "k < K")
+               .replace("row * N + k", "row * K + k").replace(
+                   "= acc", "= alpha * acc + beta * C[row * N + col]")),
+        "M N K alpha A B beta C", grid=GRID_MN, run=True),
     "using": Case(kernel(SQUARE.replace("float", "T"), before="using T = double;\n"),
                   dtype="float64"),
     "m n k": general_case(f"{F3}, int M, int N, int K", "A B C M N K", "A B C M N K", True),
@@ -402,7 +414,7 @@ CASES = {
         for (int k = 0; k < N; k++) acc += A[i + k * N] * B[k + j * N];
         C[i + j * N] = acc;
     }
-"""), "B A C N", run=True),
+"""), run=True, layout="col"),
     "pointers that walk": Case(kernel(SQUARE, PLACE + """\
     if (row >= N || col >= N) return;
     const float *a = A + row * N, *b = &B[col];
@@ -512,21 +524,22 @@ REFUSED = {
     "host code": ("int main() { return 0; }\n", "no __global__ function"),
     "a kernel in a comment": (f"// {kernel(SQUARE, '')[:30]}\n", "no __global__ function"),
     "structs": (
-        "struct Mat { int w; float *p; };\n" + kernel("Mat A, Mat B, Mat C"), "takes Mat A, Mat B"),
+        "struct Mat { int w; float *p; };\n" + kernel("Mat A, Mat B, Mat C"),
+        "parameter A has type Mat; mmbench fills pointers"),
     "four pointers": (kernel(f"{SQUARE}, const float *bias"), "4 pointers"),
     "two pointers": (kernel("float *x, float *y, int n"), "2 pointers"),
     "no size": (kernel(F3), "takes no size"),
-    "alpha": (kernel(f"{SQUARE}, float alpha"), "float alpha"),
-    "half": (kernel(SQUARE.replace("float", "half")), "matrices of half"),
-    "int": (kernel(SQUARE.replace("float", "int")), "matrices of int"),
-    "half and float": (kernel("half *A, half *B, float *C, int N"), "half and float"),
+    "a float without a meaning": (
+        kernel(f"{SQUARE}, float scale"), "takes float scale; say what to pass for it with --args"),
+    "short": (kernel(SQUARE.replace("float", "short")), "matrices of short"),
+    "float and double": (
+        kernel("float *A, double *B, float *C, int N"), "A is float32 and B is float64"),
     "pointers to pointers": (kernel("float **A, float **B, float **C, int N"), "float **A"),
     "references": (kernel(f"{F3}, const int &N"), "const int &N"),
-    "sizes without a meaning": (kernel(f"{F3}, int N, int u, int v"), "u, v"),
+    "sizes without a meaning": (
+        kernel(f"{F3}, int N, int u, int v, int w"), "the meaning of u, v, w cannot be read"),
     "shared memory of unknown size": (
         DYNAMIC.replace("*b = &s[T * T]", "*b = s + N % 7 * T"), "dynamic shared memory (s)"),
-    "a launch that nothing tells": (
-        HOST_1D[: HOST_1D.index("void go")], "block and grid cannot be read"),
     "a template without a value": (
         kernel(SQUARE, before="template <bool GUARD> "), "GUARD without a value"),
 }  # fmt: skip

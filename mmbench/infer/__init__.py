@@ -1,12 +1,15 @@
 """Infer what a header would state from a .cu file that has none.
 
-The parts: ``syntax`` finds kernels, ``template`` and ``tile`` make constants sweepable,
-``isolate`` cuts the kernel out of its program, ``body`` and ``roles`` read the arguments,
-``launch``, ``host`` and ``shared`` the launch.
+The parts: ``conditionals`` and ``expansion`` do a preprocessor's work, ``syntax`` finds kernels,
+``template`` and ``tile`` make constants sweepable, ``isolate`` cuts the kernel out of its program,
+``body``, ``settling`` and ``roles`` read the arguments, ``launch``, ``launch_calls``, ``host`` and
+``shared`` the launch.
 """
 
 from __future__ import annotations
 
+from mmbench.infer.header_text import header_text
+from mmbench.infer.preparing import prepare
 from mmbench.infer.reading import Inferred, infer
 
-__all__ = ["Inferred", "infer"]
+__all__ = ["Inferred", "header_text", "infer", "prepare"]

@@ -14,6 +14,7 @@ from mmbench.infer.syntax import children, declared, text, walk
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast", "__ldg", "int", "unsigned", "size_t"}
 _NUMBER = re.compile(r"(0[xX][\da-fA-F]+|\d+)[uUlLzZ]*")
+_CHANGES = {"assignment_expression": "left", "update_expression": "argument"}
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
@@ -34,8 +35,10 @@ class Body:
 
     function: Node
     constants: dict[str, Poly]
+    settled: dict[str, Poly] = field(default_factory=dict)  # parameters whose value is known
     variables: dict[str, list[Variable]] = field(default_factory=dict)
     quotients: dict[str, tuple[str, Poly, Poly]] = field(default_factory=dict)
+    changes: dict[str, list[Node]] = field(default_factory=dict)  # assignments by their target
     _busy: set[tuple[str, int]] = field(default_factory=set)
     _known: dict[tuple[str, int], Poly] = field(default_factory=dict)
 
@@ -51,6 +54,9 @@ class Body:
                         value = next(iter(children(value)), None)
                     extern = text(node).startswith("extern")
                     self._add(declared(declarator), node.parent, declarator, value, extern)
+            elif node.type in _CHANGES:
+                target = text(node.child_by_field_name(_CHANGES[node.type]))
+                self.changes.setdefault(target, []).append(node)
 
     def _add(self, name: str, scope: Node, at: Node, value: Node | None, parameter: bool) -> None:
         variable = Variable(name, scope, at.start_byte, value, parameter)
@@ -78,6 +84,11 @@ class Body:
 
     def _identifier(self, node: Node) -> Poly:
         return self._name(text(node), node.start_byte)
+
+    def _qualified(self, node: Node) -> Poly:
+        """``Config::TILE``: by its last name."""
+        inner = node.child_by_field_name("name")
+        return self.poly(inner) if inner is not None else Poly.of(f"?{text(node)}")
 
     def _inner(self, node: Node) -> Poly:
         return self.poly(next(iter(children(node)), None))
@@ -115,7 +126,7 @@ class Body:
         name = variable.name
         values = [] if variable.value is None else [self.poly(variable.value)]
         if variable.parameter:
-            values = [Poly.of(name)]
+            values = [self.settled.get(name, Poly.of(name))]
         moves = Poly()
         for node, in_loop in self._changes(variable):
             step = self._step(node, name)
@@ -130,21 +141,16 @@ class Body:
         return values[0] + moves
 
     def _changes(self, variable: Variable) -> Iterator[tuple[Node, bool]]:
-        for node in walk(variable.scope):
-            if node.type == "assignment_expression":
-                target = node.child_by_field_name("left")
-            elif node.type == "update_expression":
-                target = node.child_by_field_name("argument")
-            else:
+        scope = variable.scope
+        for node in self.changes.get(variable.name, ()):
+            inside = scope.start_byte <= node.start_byte < scope.end_byte
+            if not inside or self.find(variable.name, node.start_byte) != variable:
                 continue
-            if text(target) == variable.name:
-                if self.find(variable.name, node.start_byte) != variable:
-                    continue
-                above, looped = node.parent, False
-                while above is not None and above.id != variable.scope.id:
-                    looped |= above.type in _LOOPS
-                    above = above.parent
-                yield node, looped or variable.scope.type in _LOOPS
+            above, looped = node.parent, False
+            while above is not None and above.id != scope.id:
+                looped |= above.type in _LOOPS
+                above = above.parent
+            yield node, looped or scope.type in _LOOPS
 
     def _step(self, node: Node, name: str) -> Poly | None:
         """What ``x += step`` and its like add; None for ``x = value``."""
@@ -218,7 +224,7 @@ class Body:
         found: dict[str, list[Poly]] = {name: [] for name in pointers}
         for node in walk(self.function):
             dereference = node.type == "pointer_expression" and text(node).startswith("*")
-            if node.type == "subscript_expression" or dereference:
+            if (node.type == "subscript_expression" or dereference) and not _moves(node, pointers):
                 place = self.poly(node)
                 for name in pointers & place.atoms:
                     if place.without(name) == Poly.of(1):
@@ -241,6 +247,16 @@ class Body:
         return found
 
 
+def _moves(node: Node, pointers: set[str]) -> bool:
+    """Whether an expression only moves a pointer, as in ``A = &A[row * K]``."""
+    outer = node.parent
+    while outer is not None and outer.type in ("pointer_expression", "parenthesized_expression"):
+        outer = outer.parent
+    if outer is None or outer.type != "assignment_expression":
+        return False
+    return text(outer.child_by_field_name("left")) in pointers
+
+
 def _wrapped(poly: Poly) -> str:
     return str(poly) if re.fullmatch(r"\w+|\w+\.\w", str(poly)) else f"({poly})"
 
@@ -248,6 +264,7 @@ def _wrapped(poly: Poly) -> str:
 _READERS: dict[str, Callable[[Body, Node], Poly]] = {
     "number_literal": Body._number,
     "identifier": Body._identifier,
+    "qualified_identifier": Body._qualified,
     "field_expression": Body._field,
     "parenthesized_expression": Body._inner,
     "argument_list": Body._inner,

@@ -5,15 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from mmbench.errors import UsageError
-from mmbench.infer.parameters import HINT, pointer_count
-from mmbench.infer.syntax import Kernel, Source
+from mmbench.infer.body import Body
+from mmbench.infer.parameters import HINT, pointer_count, pointer_names
+from mmbench.infer.syntax import Kernel, Source, expand, parse_tree, text, walk
 
 _MATRICES = 3
+_LOOPS = ("for_statement", "while_statement", "do_statement")
 
 
 def choose(path: Path, source: Source, entry: str | None) -> Kernel:
     """The kernel of that name; without a name the only one that can be a product."""
     kernels = {kernel.name: kernel for kernel in source.kernels}
+    for header in source.headers if not kernels else ():
+        if header.kernels and header.path is not None:
+            names = ", ".join(kernel.name for kernel in header.kernels)
+            raise UsageError(
+                f"{path}: its kernels ({names}) are in {header.path}; name that file instead"
+            )
     if not kernels:
         raise UsageError(
             f"{path}: no __global__ function found; name a .cu file that has the kernel itself"
@@ -26,8 +34,24 @@ def choose(path: Path, source: Source, entry: str | None) -> Kernel:
     products = [k for k in kernels.values() if pointer_count(k) == _MATRICES]
     candidates = products or list(kernels.values())
     if len(candidates) > 1:
+        candidates = [k for k in candidates if _can_be_product(source, k)] or candidates
+    if len(candidates) > 1:
         raise UsageError(
             f"{path} has {len(candidates)} kernels ({', '.join(k.name for k in candidates)}); "
             f"name one with --entry, or {HINT}"
         )
     return candidates[0]
+
+
+def _can_be_product(source: Source, kernel: Kernel) -> bool:
+    """Whether a kernel loops, and does not use all matrices at one and the same place."""
+    code = expand(source, text(kernel.node), frozenset(), functions=True)
+    root = parse_tree(code.encode())
+    nodes = list(walk(root))
+    function = next((n for n in nodes if n.type == "function_definition"), root)
+    calls = any(n.type == "call_expression" for n in nodes)
+    if not calls and not any(n.type in _LOOPS for n in nodes):
+        return False
+    accesses = Body(function, {}).accesses(pointer_names(kernel))
+    places = [{str(offset) for offset in offsets} for offsets in accesses.values()]
+    return not places or any(place != places[0] for place in places) or not places[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -10,6 +11,7 @@ from tree_sitter import Node
 from mmbench.expressions import Expression, ExpressionError
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
+from mmbench.infer.launch_calls import HostLaunch, function_of, launches
 from mmbench.infer.syntax import (
     Source,
     children,
@@ -20,54 +22,32 @@ from mmbench.infer.syntax import (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class HostLaunch:
-    """The first launch of the kernel in the file, as nodes of its text."""
-
-    function: Node | None
-    template_arguments: tuple[str, ...]
-    configuration: tuple[Node, ...]
-    arguments: tuple[Node, ...]
-
-
 def find_launch(root: Node, kernel: str) -> HostLaunch | None:
-    for node in walk(root):
-        if node.type != "call_expression":
-            continue
-        called = node.child_by_field_name("function")
-        shape = next((n for n in node.children if n.type == "kernel_call_syntax"), None)
-        if called is None or shape is None:
-            continue
-        template: tuple[str, ...] = ()
-        name = text(called)
-        for inner in walk(called):
-            if inner.type == "template_function":
-                name = text(inner.child_by_field_name("name"))
-                listed = children(inner.child_by_field_name("arguments"))
-                template = tuple(_template_argument(node, n) for n in listed)
-        if name.rpartition("::")[2] == kernel:
-            passed = tuple(children(node.child_by_field_name("arguments")))
-            return HostLaunch(_function(node), template, tuple(children(shape)), passed)
-    return None
+    """The first launch of the kernel in a text."""
+    return next(launches(root, kernel), None)
+
+
+def template_arguments(launch: HostLaunch) -> tuple[str, ...]:
+    """What a launch gives for the kernel's template parameters."""
+    for inner in walk(launch.called):
+        if inner.type == "template_function":
+            listed = children(inner.child_by_field_name("arguments"))
+            return tuple(_template_argument(launch.called, n) for n in listed)
+    return ()
 
 
 def _template_argument(call: Node, argument: Node) -> str:
     """Its text; the number where it is a constant of the function that launches."""
-    function = _function(call)
+    function = function_of(call)
     if function is not None:
         body = Body(function, {})
         variable = body.find(text(argument), call.start_byte)
         if variable is not None and variable.value is not None:
+            if text(variable.value) in ("true", "false"):
+                return text(variable.value)
             value = body.poly(variable.value).number
             return text(argument) if value is None else str(value)
     return text(argument)
-
-
-def _function(node: Node) -> Node | None:
-    above: Node | None = node
-    while above is not None and above.type != "function_definition":
-        above = above.parent
-    return above
 
 
 @dataclass(frozen=True)
@@ -78,10 +58,12 @@ class Translator:
     body: Body
     sizes: dict[str, str]  # the host's names of the sizes -> M, N, K
 
-    def dims(self, node: Node) -> tuple[str, ...] | None:
-        """The axes of ``16``, ``dim3(x, y)`` or a dim3 variable."""
-        parts = [node]
-        if node.type == "identifier":
+    def dims(self, nodes: Sequence[Node]) -> tuple[str, ...] | None:
+        """The axes of ``16``, ``dim3(x, y)`` or a dim3 variable, or of one node for each."""
+        node, parts = nodes[0], list(nodes)
+        if len(nodes) > 1:
+            pass
+        elif node.type == "identifier":
             declared = self._dim3(text(node))
             if declared is not None:
                 parts = declared
@@ -91,9 +73,11 @@ class Translator:
             parts = children(children(node)[-1] if node.type[0] == "c" else node)
         axes = [self.expression(part) for part in parts]
         found = tuple(axis for axis in axes if axis is not None)
+        if not found or len(found) < len(parts):
+            return None
         while len(found) > 1 and found[-1] == "1":
             found = found[:-1]
-        return found if found and len(found) == len(parts) else None
+        return found
 
     def _dim3(self, name: str) -> list[Node] | None:
         for node in walk(self.function):
@@ -226,7 +210,7 @@ def translator(
         return None
     code = expand(source, text(written.function), keep)
     launch = find_launch(parse_tree(code.encode()), kernel)
-    if launch is None or launch.function is None or len(launch.configuration) < 2:
+    if launch is None or launch.function is None:
         return None
     sizes = {
         text(node): roles[i]

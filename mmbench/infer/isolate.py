@@ -6,7 +6,7 @@ What stays is what the kernel's names lead to: macros, constants, types and devi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mmbench.infer.syntax import (
     Source,
     children,
     declared,
+    find_header,
     function_declarator,
     has_word,
     text,
@@ -82,7 +83,7 @@ def _item(node: Node, whole: Node) -> Iterator[Item]:
         yield Item(whole, frozenset(names), True)
     elif inner.type == "using_declaration":
         yield Item(whole, frozenset(words(inner) - {"using", "namespace"}), True)
-    elif inner.type == "expression_statement":
+    elif inner.type in ("expression_statement", "template_instantiation"):
         yield Item(whole, frozenset(), False)
 
 
@@ -121,9 +122,10 @@ def reachable(source: Source, kernel: Kernel) -> set[str]:
     return found
 
 
-def isolate(edits: Edits, source: Source, kernel: Kernel, folder: Path) -> None:
-    """Blank the host's part of a file."""
+def isolate(edits: Edits, source: Source, kernel: Kernel, folders: Sequence[Path]) -> list[str]:
+    """Blank the host's part of a file; return the includes that went with it."""
     needed = reachable(source, kernel)
+    ignored: list[str] = []
     mine = kernel.template or kernel.node
     for item in items(source.root):
         holds = item.node.start_byte <= mine.start_byte < item.node.end_byte
@@ -135,23 +137,23 @@ def isolate(edits: Edits, source: Source, kernel: Kernel, folder: Path) -> None:
         if not holds and not wanted:
             edits.blank(item.node)
     for node in walk(source.root):
-        if node.type == "preproc_include" and not _device_include(node, folder):
+        if node.type == "preproc_include" and not _device_include(node, folders):
             edits.blank(node)
+            ignored.append(text(node.child_by_field_name("path")))
     _dissolve_namespaces(edits, source, kernel)
     _drop_static(edits, kernel)
+    return ignored
 
 
 def _functions(node: Node) -> list[Node]:
     return [n for n in walk(node) if n.type in ("function_definition", "declaration")]
 
 
-def _device_include(node: Node, folder: Path) -> bool:
+def _device_include(node: Node, folders: Sequence[Path]) -> bool:
     path = text(node.child_by_field_name("path"))
-    if path.startswith('"'):
-        return (folder / path.strip('"')).is_file() or _DEVICE_HEADERS.fullmatch(
-            f"<{path.strip(chr(34))}>"
-        ) is not None
-    return bool(_DEVICE_HEADERS.fullmatch(path))
+    if find_header(path, folders) is not None:
+        return True
+    return bool(_DEVICE_HEADERS.fullmatch(f"<{path.strip('<>' + chr(34))}>"))
 
 
 def _dissolve_namespaces(edits: Edits, source: Source, kernel: Kernel) -> None:

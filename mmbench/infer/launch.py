@@ -14,6 +14,8 @@ from mmbench.infer.body import Body
 from mmbench.infer.roles import Roles
 
 LINEAR_BLOCK = 256
+PARAMETER = "TILE_SIZE"
+GUESSED = ", a guess: give the launch with --block and --grid"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,19 @@ class Shape:
 
     block: tuple[str, ...]
     grid: tuple[str, ...]
+    assumed: bool = False  # that there is one block along z
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.block and self.grid)
+
+    def over(self, other: Shape) -> Shape:
+        """This shape, with the other's block or grid where it has none."""
+        assumed = self.assumed or other.assumed
+        return Shape(self.block or other.block, self.grid or other.grid, assumed)
+
+
+_NOTHING = Shape((), ())
 
 
 class _UnclearError(Exception):
@@ -48,6 +63,43 @@ def derive(body: Body, roles: Roles, code: str, sample: Sample) -> Shape | None:
         return None
 
 
+def usual_shapes(code: str, sample: Sample, tile: str, known: Shape = _NOTHING) -> list[Shape]:
+    """What kernels of this kind are usually launched with, where nothing tells more.
+
+    Where the file has no tile of its own (``tile`` is empty), the numbers in its code are tried:
+    what is swept must be what is compiled. ``known`` is the part that is certain.
+    """
+    sides = [PARAMETER] if tile else _sides(code, sample)
+    two_dimensional = bool(re.search(r"\bthreadIdx\s*\.\s*y\b", code))
+    grid_axes = set(re.findall(r"\bblockIdx\s*\.\s*([xyz])\b", code))
+    found = []
+    for side in sides:
+        columns, rows = f"ceil_div(N, {side})", f"ceil_div(M, {side})"
+        blocks: list[tuple[str, ...]] = [(side, side)]
+        if not two_dimensional:
+            blocks = [(_square(side),), (side,)]
+        grids: list[tuple[str, ...]] = [(columns, rows), (rows, columns)]
+        if known.grid:
+            grids = [known.grid]
+            blocks = [(side,), *blocks] if not two_dimensional else blocks
+        elif grid_axes == {"x"}:
+            grids = [(f"{columns} * {rows}",), (f"ceil_div(M * N, {sample.linear})",)]
+        found += [Shape(block, grid) for block in blocks for grid in grids]
+    return list(dict.fromkeys(found))
+
+
+def _sides(code: str, sample: Sample) -> list[str]:
+    """The usual edges of a tile that a code's numbers name, the largest first."""
+    if sample.square is not None:
+        return [str(sample.square)]
+    named = [side for side in (32, 16, 64, 8) if re.search(rf"\b{side}[uU]?\b", code)]
+    return [str(side) for side in named or (32, 16, 8)]
+
+
+def _square(side: str) -> str:
+    return str(int(side) ** 2) if side.isdigit() else f"{side} * {side}"
+
+
 class _Derivation:
     def __init__(self, body: Body, free: Poly, code: str, tile: int) -> None:
         self.tile = tile
@@ -56,21 +108,27 @@ class _Derivation:
         self.code = code
         self.block: dict[str, str] = {}
         self.grid: dict[str, str] = {}
+        self.shared: set[str] = set()  # axes of the grid that hold rows and columns
 
     def shape(self, roles: Roles) -> Shape:
         row, column = self._fixed(roles.row), self._fixed(roles.column)
-        if not self._flat(row, column, len(roles.sizes) == 1):
-            if _blocks(row.atoms) & _blocks(column.atoms):
-                raise _UnclearError
-            self._dimension(row, "N" if len(roles.sizes) == 1 else "M")
+        square = len({"M", "N", "K"} & set(roles.sizes.values())) < 2
+        if not self._flat(row, column, square):
+            self._share_blocks(row, column)
+            self._dimension(row, "N" if square else "M")
             self._dimension(column, "N")
-        for builtin, found in (("threadIdx", self.block), ("blockIdx", self.grid)):
+        assumed = False
+        for builtin, found in (("blockIdx", self.grid), ("threadIdx", self.block)):
             used = set(re.findall(rf"\b{builtin}\s*\.\s*([xyz])\b", self.code))
-            if used - found.keys():
+            if used - found.keys() == {"z"} and builtin == "blockIdx":
+                found["z"], assumed = "1", True  # one matrix of a batch
+            elif used - found.keys() and builtin == "threadIdx" and not found:
+                return Shape((), _axes(self.grid))
+            elif used - found.keys():
                 raise _UnclearError
         if not self.block and not self.grid:
             raise _UnclearError
-        return Shape(_axes(self.block), _axes(self.grid))
+        return Shape(_axes(self.block), _axes(self.grid), assumed)
 
     def _fixed(self, poly: Poly) -> Poly:
         for axis in "xyz":
@@ -111,6 +169,15 @@ class _Derivation:
         self.grid["x"] = f"ceil_div({'N * N' if square else 'M * N'}, {stride})"
         return True
 
+    def _share_blocks(self, row: Poly, column: Poly) -> None:
+        """Blocks of one axis that are numbered through: row = b / n, column = b % n."""
+        for axis in _blocks(row.atoms) & _blocks(column.atoms):
+            signs = {self.body.quotients[a][0] for a in row.atoms | column.atoms
+                     if a in self.body.quotients and axis in a}  # fmt: skip
+            if signs != {"/", "%"}:
+                raise _UnclearError
+            self.shared.add(axis[-1])
+
     def _dimension(self, place: Poly, extent: str) -> None:
         moving = [a for a in place.atoms if not self._is_constant(a) and not a.startswith("?")]
         moving = [a for a in moving if not _is_grid_stride(place.without(a) + Poly.of(a))]
@@ -119,8 +186,9 @@ class _Derivation:
         for atom, factor in factors.items():
             if values[atom] <= 0:
                 raise _UnclearError
-            if atom.startswith("blockIdx."):
-                self._set(self.grid, atom[-1], _ceil(extent, factor))
+            axes = _blocks({atom})
+            if atom.startswith("blockIdx.") or axes & {f"blockIdx.{a}" for a in self.shared}:
+                self._blocks_of(next(iter(axes))[-1], _ceil(extent, factor))
                 continue
             axis, divisor = self._thread_axis(atom)
             if axis:
@@ -129,6 +197,14 @@ class _Derivation:
                 count = _ceil(extent, factor) if above is None else _over(factors[above], factor)
                 text = count if divisor == 1 else _times(count, divisor)
                 self._set(self.block, axis, text)
+
+    def _blocks_of(self, axis: str, count: str) -> None:
+        before = self.grid.get(axis)
+        if axis in self.shared and before is not None:
+            self.shared.discard(axis)
+            self.grid[axis] = f"{count} * {before}"
+        else:
+            self._set(self.grid, axis, count)
 
     def _thread_axis(self, atom: str) -> tuple[str, int]:
         """The axis of threads that an atom counts, and how many of them make one step."""
@@ -166,7 +242,7 @@ def _blocks(atoms: set[str]) -> set[str]:
 
 
 def _axes(found: dict[str, str]) -> tuple[str, ...]:
-    count = max(("xyz".index(axis) + 1 for axis in found), default=1)
+    count = max(("xyz".index(axis) + 1 for axis in found if found[axis] != "1"), default=1)
     return tuple(found.get(axis, "1") for axis in "xyz"[:count])
 
 

@@ -51,7 +51,7 @@ def size_role(name: str) -> str | None:
     if re.fullmatch(r"[mnk](?:_?(?:size|dim))?|(?:size|dim)_?[mnk]", lower):
         return re.sub(r"_|size|dim", "", lower).upper()
     if lower in ("lda", "ldb", "ldc"):
-        return {"a": "K", "b": "N", "c": "N"}[lower[-1]]
+        return lower
     if _INNER.fullmatch(lower):
         return "K"
     rest = re.sub(r"num|number|_|of|mat(?:rix)?|size|the", "", lower)

@@ -1,17 +1,27 @@
-"""A kernel's parameters by type: three matrices and whole-number sizes, or a reason why not."""
+"""A kernel's parameters by type: three matrices, factors and sizes, or a reason why not."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tree_sitter import Node
 
 from mmbench.errors import UsageError
 from mmbench.infer.syntax import Kernel, Source, children, declared, text, walk
+from mmbench.overrides import Overrides, as_argument
+from mmbench.product import MATRICES
+from mmbench.spec import FACTORS, FRACTIONAL, NULL
 
-DTYPES = {"float": "float32", "double": "float64"}
+DTYPES = {
+    "float": "float32", "double": "float64", "half": "float16", "__half": "float16",
+    "int": "int32", "int32_t": "int32", "signed": "int32", "long long": "int64",
+    "int64_t": "int64", "char": "int8", "signed char": "int8", "int8_t": "int8",
+    "float2": "float32", "float4": "float32", "double2": "float64", "half2": "float16",
+    "__half2": "float16", "int4": "int32",
+}  # fmt: skip
+_FACTOR_TYPES = {"float": "float", "double": "double", "half": "half", "__half": "half"}
 _INTEGERS = {
     "int": "int", "signed": "int", "signed int": "int", "int32_t": "int",
     "unsigned": "unsigned", "unsigned int": "unsigned", "uint32_t": "unsigned", "uint": "unsigned",
@@ -24,17 +34,23 @@ _INTEGERS = {
 _QUALIFIERS = re.compile(
     r"\b(const|constexpr|volatile|restrict|__restrict__|__restrict|struct|__grid_constant__)\b"
 )
-HINT = "give the file a header (mmbench show tiled prints one)"
+HINT = "say what it is with --args, or give the file a header (mmbench init)"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, its type resolved through typedefs, macros and template parameters."""
+    """One parameter, its type resolved through typedefs, macros and template parameters.
+
+    ``role`` is what is passed for it, where ``--args`` or a factor's name says so. A
+    ``constant`` is no parameter at all but a size that the file itself fixes.
+    """
 
     name: str
     ctype: str
     pointer: bool
     const: bool
+    role: str = ""
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,20 +58,25 @@ class Signature:
     """The parameters of a kernel that can be a matrix product."""
 
     parameters: tuple[Parameter, ...]
-    dtype: str
 
     @property
     def matrices(self) -> tuple[Parameter, ...]:
-        return tuple(p for p in self.parameters if p.pointer)
+        return tuple(p for p in self.parameters if p.pointer and p.role != NULL)
 
     @property
     def sizes(self) -> tuple[Parameter, ...]:
-        return tuple(p for p in self.parameters if not p.pointer)
+        return tuple(p for p in self.parameters if not p.pointer and p.ctype not in FRACTIONAL)
 
 
 def pointer_count(kernel: Kernel) -> int:
     """How many of the parameters are pointers or arrays."""
     return sum(_depth(node) == 1 for node in kernel.parameters)
+
+
+def pointer_names(kernel: Kernel) -> set[str]:
+    """The names of those."""
+    found = (node for node in kernel.parameters if _depth(node) == 1)
+    return {declared(d) for node in found for d in node.children_by_field_name("declarator")}
 
 
 def _depth(parameter: Node) -> int:
@@ -84,16 +105,20 @@ def _plain_type(node: Node, names: dict[str, str]) -> str:
     base = text(node.child_by_field_name("type"))
     words = [w for w in words if w != base]
     name = _QUALIFIERS.sub(" ", " ".join([*words, base]))
-    name = " ".join(name.split())
+    name = " ".join(name.split()).removeprefix("std::")
     for _ in range(8):
         if not names.get(name) or "{" in names[name]:
             break
-        name = " ".join(_QUALIFIERS.sub(" ", names[name]).split())
+        name = " ".join(_QUALIFIERS.sub(" ", names[name]).split()).removeprefix("std::")
     return name
 
 
 def read_signature(
-    path: Path, source: Source, kernel: Kernel, template_types: dict[str, str]
+    path: Path,
+    source: Source,
+    kernel: Kernel,
+    template_types: dict[str, str],
+    overrides: Overrides,
 ) -> Signature:
     """Read the parameters; raise UsageError for those that no product has."""
     names = aliases(source) | template_types
@@ -106,50 +131,61 @@ def read_signature(
         if depth not in (0, 1) or not name:
             raise UsageError(
                 f"{entry} has the parameter `{' '.join(text(node).split())}`, which is neither a "
-                f"plain pointer nor a size; mmbench passes float or double pointers and sizes"
+                f"plain pointer nor a value; {_WRAP}"
             )
         const = text(node).split("*")[0].find("const") >= 0
         parameters.append(Parameter(name, ctype, depth == 1, const))
-    return _checked(entry, parameters)
+    roles = overrides.roles([p.name for p in parameters])
+    return _checked(entry, [replace(p, role=roles.get(p.name, "")) for p in parameters])
+
+
+_WRAP = (
+    "mmbench fills pointers to float, double, half and int, factors and sizes: "
+    "write a small kernel that takes (A, B, C, N) and calls this code"
+)
 
 
 def _checked(entry: str, parameters: list[Parameter]) -> Signature:
-    matrices = [p for p in parameters if p.pointer]
-    values = [p for p in parameters if not p.pointer]
-    strange = [p for p in values if p.ctype not in _INTEGERS]
-    structs = [p for p in strange if p.ctype not in ("float", "double", "half", "__half", "bool")]
-    if structs:
+    found = tuple(_with_role(entry, p) for p in parameters)
+    signature = Signature(found)
+    matrices = signature.matrices
+    for parameter in matrices:
+        if parameter.ctype not in DTYPES:
+            raise UsageError(
+                f"{entry} has matrices of {parameter.ctype}; mmbench has float, double, half, "
+                "int and 8-bit int ones"
+            )
+    if not matrices:
         raise UsageError(
-            f"{entry} takes {_list(structs)} by value; mmbench passes three plain pointers and "
-            "sizes, so give it a kernel that takes those"
+            f"{entry} takes no pointer: mmbench passes A, B and C; make them parameters, such as "
+            "(const float *A, const float *B, float *C, int N)"
         )
-    types = dict.fromkeys(p.ctype for p in matrices)
-    if any(ctype not in DTYPES for ctype in types):
+    if len(matrices) != len(MATRICES):
+        what = ", ".join(p.name for p in matrices) or "none"
         raise UsageError(
-            f"{entry} has matrices of {' and '.join(types)}; mmbench has float and double ones"
+            f"{entry} has {len(matrices)} pointers ({what}) where a product has three; say which "
+            'are A, B and C with --args, such as "out=C, x=A, w=B, bias=null"'
         )
-    if len(matrices) != 3 or len(types) != 1:
-        what = _list(matrices) or "none"
-        raise UsageError(
-            f"{entry} has {len(matrices)} pointers ({what}) where a product has three of one "
-            "type, A, B and C; give it a kernel that takes those"
-        )
-    if strange:
-        raise UsageError(
-            f"{entry} takes {_list(strange)}, and mmbench has no value for it; give it a kernel "
-            "that takes A, B, C and sizes only"
-        )
-    if not values:
-        raise UsageError(
-            f"{entry} takes no size, so it is right for one size only; "
-            "make the size a parameter such as `int N`"
-        )
-    whole = [
-        p if p.pointer else Parameter(p.name, _INTEGERS[p.ctype], False, p.const)
-        for p in parameters
-    ]
-    return Signature(tuple(whole), DTYPES[next(iter(types))])
+    return signature
 
 
-def _list(parameters: list[Parameter]) -> str:
-    return ", ".join(f"{p.ctype} {'*' if p.pointer else ''}{p.name}" for p in parameters)
+def _with_role(entry: str, parameter: Parameter) -> Parameter:
+    """The parameter with its C type in a header's words, and its role where that is plain."""
+    if parameter.pointer:
+        if parameter.role:
+            as_argument(parameter.role, "", True)
+        return parameter
+    ctype = _INTEGERS.get(parameter.ctype) or _FACTOR_TYPES.get(parameter.ctype)
+    if ctype is None:
+        raise UsageError(f"{entry}: parameter {parameter.name} has type {parameter.ctype}; {_WRAP}")
+    role = parameter.role
+    if not role and ctype in FRACTIONAL:
+        role = parameter.name.lower()
+        if role not in FACTORS:
+            raise UsageError(
+                f"{entry} takes {parameter.ctype} {parameter.name}; say what to pass for it with "
+                f'--args, such as "{parameter.name}=1.0" or "{parameter.name}=alpha"'
+            )
+    if role:
+        role = as_argument(role, ctype, False, ("TILE_SIZE",)).name
+    return replace(parameter, ctype=ctype, role=role)

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mmbench.errors import UsageError
 from mmbench.expressions import Expression
+from mmbench.gpu_only import needs_gpu
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
 from mmbench.infer.choice import choose
+from mmbench.infer.fixed import FixedSizes, find_fixed_sizes
 from mmbench.infer.header_text import header_text
-from mmbench.infer.host import HostLaunch, Translator, translator
+from mmbench.infer.host import Translator, translator
 from mmbench.infer.isolate import isolate, reachable
-from mmbench.infer.launch import LINEAR_BLOCK, Sample, Shape, derive
-from mmbench.infer.parameters import HINT, Signature, aliases, read_signature
+from mmbench.infer.launch import (
+    GUESSED,
+    LINEAR_BLOCK,
+    PARAMETER,
+    Sample,
+    Shape,
+    derive,
+    usual_shapes,
+)
+from mmbench.infer.launch_calls import HostLaunch
+from mmbench.infer.parameters import DTYPES, Signature, aliases, read_signature
 from mmbench.infer.roles import Roles, find_roles
-from mmbench.infer.shared import dynamic_bytes, find_dynamic, fixed_side
+from mmbench.infer.settling import settle_parameters
+from mmbench.infer.shared import capacity, dynamic_bytes, find_dynamic, fixed_side
 from mmbench.infer.syntax import (
     Edits,
     Kernel,
@@ -28,25 +41,30 @@ from mmbench.infer.syntax import (
     text,
     walk,
 )
-from mmbench.infer.template import Template, make_plain, read_template
+from mmbench.infer.template import Template, classes, make_plain, read_template
 from mmbench.infer.tile import (
-    PARAMETER,
     SWEEP,
     Constant,
     Tile,
+    find_constants,
     find_tile,
+    release,
     rename,
     rewrite,
     takes_name,
+    undefined_extents,
 )
+from mmbench.overrides import Overrides, split_axes
+from mmbench.product import MATRICES, Product
 from mmbench.spec import KernelSpec
 
 _KEEP = frozenset({PARAMETER})
+_MOST_READINGS = 18
 
 
 @dataclass(frozen=True)
 class Inferred:
-    """A kernel without a header, read all the same."""
+    """A kernel without a header, read all the same; the spec holds its other readings too."""
 
     spec: KernelSpec
     notes: tuple[str, ...]
@@ -57,7 +75,7 @@ class Inferred:
 class _Launch:
     shape: Shape
     shared: str | None
-    from_host: bool
+    origin: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,33 +90,112 @@ class _Reading:
     tile: Tile
     body: Body
     code: str
+    overrides: Overrides
+    sizes: FixedSizes
 
 
-def infer(path: Path, source: str, entry: str | None = None) -> Inferred:
-    """Read a kernel from a file without a header; raise UsageError where it is not clear."""
-    file = read(source, path.parent)
-    kernel = choose(path, file, entry)
+def infer(path: Path, source: str, overrides: Overrides | None = None) -> Inferred:
+    """Read a kernel from a file without a header; raise UsageError where it is not clear.
+
+    ``overrides`` are what the user has said of it.
+    """
+    overrides = overrides or Overrides()
+    overrides.check_launch()
+    folders = (path.parent, *overrides.includes)
+    file = read(source, folders, overrides.defines)
+    kernel = choose(path, file, overrides.entry)
     label = f"{path}: {kernel.name}"
-    template = read_template(file, kernel)
-    signature = read_signature(path, file, kernel, template.types)
-    tile, constants = find_tile(file, kernel, reachable(file, kernel), template.values)
+    template = read_template(file, kernel, overrides.defines)
+    signature = read_signature(path, file, kernel, template.types, overrides)
+    _refuse_names_of_parameters(label, signature, overrides)
+    needed = reachable(file, kernel)
+    constants = find_constants(file, kernel, needed, template.values | dict(overrides.defines))
+    tile = find_tile(file, kernel, needed, constants, frozenset(overrides.defines))
+    _refuse_missing(label, kernel, template, tile)
+    _refuse_undefined(
+        label,
+        undefined_extents(
+            file, kernel, {tile.name, *constants, *template.values, *overrides.defines}
+        ),
+    )
+    edits = _tiled(file, kernel, template, tile, constants)
+    for name in overrides.defines:
+        release(edits, file, name, constants)
+    program = read(edits.apply(), folders, overrides.defines)
+    same = next(k for k in program.kernels if k.name == kernel.name)
+    keep = _KEEP if tile.name else frozenset[str]()
+    sizes = FixedSizes()
+    if not signature.sizes:
+        candidates = frozenset(needed & constants.keys() - {tile.name} | overrides.defines.keys())
+        body, _ = _body(program, kernel.name, keep | candidates, {})
+        sizes = find_fixed_sizes(label, signature, body, constants, candidates, overrides.defines)
+        signature = sizes.added_to(signature)
+    given = _numbers(overrides)
+    signature, settled = settle_parameters(
+        signature, _body(program, kernel.name, keep | sizes.names, given)[0]
+    )
+    body, code = _body(program, kernel.name, keep | sizes.names, given, settled)
+    down = _storage_of_c(overrides)
+    readings = [
+        _Reading(label, program, same, signature, roles, tile, body, code, overrides, sizes)
+        for roles in find_roles(label, signature, body, down)
+    ]
+    launches = [(reading, launch) for reading in readings for launch in _launches(reading)]
+    ignored = isolate(edits, file, kernel, folders)
+    _free_name(edits, file, tile, launches[0][1])
+    text = edits.apply()
+    found = [_spec(path, text, reading, launch) for reading, launch in launches]
+    others = tuple(replace(spec, alternatives=()) for spec in _distinct(found)[1:_MOST_READINGS])
+    spec = replace(found[0], alternatives=others)
+    notes = _notes(spec, *launches[0], ignored)
+    return Inferred(replace(spec, notes=notes), notes, header_text(spec))
+
+
+def _distinct(specs: list[KernelSpec]) -> list[KernelSpec]:
+    found: list[KernelSpec] = []
+    for spec in specs:
+        if spec not in found:
+            found.append(spec)
+    return found
+
+
+def _refuse_names_of_parameters(label: str, signature: Signature, overrides: Overrides) -> None:
+    for parameter in signature.parameters:
+        if parameter.name in overrides.defines:
+            raise UsageError(
+                f"{label}: --define {parameter.name} would replace the parameter of that name; "
+                f'say what is passed for it with --args, such as "{parameter.name}=N"'
+            )
+
+
+def _refuse_missing(label: str, kernel: Kernel, template: Template, tile: Tile) -> None:
+    if own := classes(kernel, template):
+        raise UsageError(
+            f"{label} takes {', '.join(own)} as a template parameter, which is a class and no "
+            "number; write a small kernel that takes (A, B, C, N) and calls this code"
+        )
     if missing := template.missing(tile.name):
+        options = [f"--define {n}={'true' if template.kinds[n] == 'bool' else 16}" for n in missing]
         raise UsageError(
             f"{label} has the template parameter {', '.join(missing)} without a value; give it "
-            "a default or launch the kernel in the file"
+            f"one with {' '.join(options)}"
         )
-    edits = _tiled(file, kernel, template, tile, constants)
-    program = read(edits.apply(), path.parent)
-    keep = _KEEP if tile.name else frozenset[str]()
-    body, code = _body(program, kernel.name, keep)
-    same = next(k for k in program.kernels if k.name == kernel.name)
-    roles = find_roles(label, signature, body)
-    reading = _Reading(label, program, same, signature, roles, tile, body, code)
-    launch = _launch(reading)
-    isolate(edits, file, kernel, path.parent)
-    _free_name(edits, file, tile, launch)
-    spec = _spec(path, edits.apply(), reading, launch)
-    return Inferred(spec, _notes(spec, reading, launch), header_text(spec))
+
+
+def _refuse_undefined(label: str, names: list[str]) -> None:
+    if names:
+        options = " ".join(f"--define {name}=16" for name in names[:4])
+        raise UsageError(
+            f"{label} uses {', '.join(names)}, which nothing in the file defines; give the "
+            f"values, such as {options}"
+        )
+
+
+def _storage_of_c(overrides: Overrides) -> bool | None:
+    """Whether C is column-major, where the options say so."""
+    if overrides.layout in ("row", "col"):
+        return overrides.layout == "col"
+    return None
 
 
 def _tiled(
@@ -120,13 +217,24 @@ def _free_name(edits: Edits, file: Source, tile: Tile, launch: _Launch) -> None:
                 return
 
 
-def _body(program: Source, name: str, keep: frozenset[str]) -> tuple[Body, str]:
-    """The kernel's body with the macros expanded, and the constants of the file."""
+def _numbers(overrides: Overrides) -> dict[str, Poly]:
+    """The whole numbers that ``--define`` gives."""
+    return {n: Poly.of(int(value)) for n, value in overrides.defines.items() if value.isdigit()}
+
+
+def _body(
+    program: Source,
+    name: str,
+    keep: frozenset[str],
+    given: Mapping[str, Poly],
+    settled: Mapping[str, Poly] | None = None,
+) -> tuple[Body, str]:
+    """The kernel's body with macros and simple functions expanded, and the file's constants."""
     kernel = next(k for k in program.kernels if k.name == name)
-    code = expand(program, text(kernel.node), keep)
+    code = expand(program, text(kernel.node), keep, functions=True)
     root = parse_tree(code.encode())
     function = next((n for n in walk(root) if n.type == "function_definition"), root)
-    return Body(function, _constants(program, keep)), code
+    return Body(function, _constants(program, keep) | dict(given), dict(settled or {})), code
 
 
 def _constants(program: Source, keep: frozenset[str]) -> dict[str, Poly]:
@@ -138,62 +246,85 @@ def _constants(program: Source, keep: frozenset[str]) -> dict[str, Poly]:
     for node in walk(program.root):
         if node.type == "declaration" and re.match(r"(?:static\s+|inline\s+)*const", text(node)):
             lines.append(expand(program, text(node), keep))
+        elif node.type == "field_declaration" and "constexpr" in text(node):
+            inner, default = (
+                text(node.child_by_field_name(part)) for part in ("declarator", "default_value")
+            )
+            lines.append(expand(program, f"const int {inner} = {default};", keep))
         elif node.type == "enumerator" and "=" in text(node):
             lines.append(expand(program, f"const int {text(node)};", keep))
     for node in walk(parse_tree("\n".join(lines).encode())):
         if node.type == "init_declarator":
             name = text(node.child_by_field_name("declarator"))
             value = Body(node, found).poly(node.child_by_field_name("value"))
-            if not value.atoms - keep:
+            if name not in keep and not value.atoms - keep:
                 found.setdefault(name, value)
     return found
 
 
-def _launch(reading: _Reading) -> _Launch:
+def _launches(reading: _Reading) -> list[_Launch]:
+    """The ways to launch a kernel that its text allows, the likeliest first."""
+    given = _given_shape(reading.overrides)
     sizes = reading.roles.sizes
     parameters = enumerate(reading.signature.parameters)
-    places = {i: sizes[p.name] for i, p in parameters if not p.pointer}
+    places = {i: sizes[p.name] for i, p in parameters if p.name in sizes}
     keep = _KEEP if reading.tile.name else frozenset[str]()
     host = translator(reading.program, reading.kernel.name, (reading.body.constants, keep), places)
-    given, linear = _host_shape(host), LINEAR_BLOCK
-    if given is not None and len(given.block) == 1 and given.block[0].isdigit():
-        linear = int(given.block[0])
+    hosts, linear = _host_shape(host), LINEAR_BLOCK
+    if hosts is not None and len(hosts.block) == 1 and hosts.block[0].isdigit():
+        linear = int(hosts.block[0])
     sample = Sample(reading.tile.value or Sample.tile, linear, fixed_side(reading.body))
-    shape = derive(reading.body, reading.roles, reading.code, sample)
+    derived = derive(reading.body, reading.roles, reading.code, sample) or Shape((), ())
+    shape = derived if derived.complete else None
     if shape is not None and reading.tile.fixed and _mentions_tile(*shape.block):
         shape = None  # a free block beside tiles that are not
-    found = shape or given
-    if found is None:
-        raise UsageError(
-            f"{reading.label}: its block and grid cannot be read from the kernel, and the file "
-            f"has no launch that tells them; {HINT} with block and grid"
-        )
     shared = _shared(reading, host)
-    if shared and given and _mentions_tile(*found.block) and not _mentions_tile(shared):
-        return _Launch(given, shared, True)  # the file's bytes go with the file's block
-    return _Launch(found, shared, shape is None)
+    if given.complete:
+        return [_Launch(given, shared)]
+    found = []
+    if shape is not None:
+        found.append(_Launch(shape, shared))
+    if hosts is not None:
+        from_host = _Launch(hosts, shared, " from the file's own launch")
+        bound = shared and shape and _mentions_tile(*shape.block) and not _mentions_tile(shared)
+        # the file's bytes of shared memory go with the file's block
+        found.insert(0 if bound or (shape and shape.assumed) else len(found), from_host)
+    if not found:
+        found = [
+            _Launch(guess, shared, GUESSED)
+            for guess in usual_shapes(reading.code, sample, reading.tile.name, derived)
+        ]
+    return [replace(each, shape=given.over(each.shape)) for each in found]
+
+
+def _given_shape(overrides: Overrides) -> Shape:
+    """Block and grid as the options give them, empty where they do not."""
+    block, grid = (split_axes(text) for text in (overrides.block, overrides.grid))
+    return Shape(block, grid)
 
 
 def _host_shape(host: tuple[HostLaunch, Translator] | None) -> Shape | None:
     if host is None:
         return None
     launch, translate = host
-    grid, block = (translate.dims(node) for node in launch.configuration[:2])
+    grid, block = translate.dims(launch.grid), translate.dims(launch.block)
     return Shape(block, grid) if block is not None and grid is not None else None
 
 
 def _shared(reading: _Reading, host: tuple[HostLaunch, Translator] | None) -> str | None:
     program = reading.program
     dynamic = find_dynamic(program, reachable(program, reading.kernel), aliases(program))
+    if reading.overrides.shared is not None:
+        return reading.overrides.shared
     if dynamic is None:
         return None
     found = dynamic_bytes(reading.body, dynamic)
-    if found is None and host is not None and len(host[0].configuration) > 2:
-        found = host[1].expression(host[0].configuration[2])
+    if found is None and host is not None and host[0].shared is not None:
+        found = host[1].expression(host[0].shared)
     if found is None:
         raise UsageError(
             f"{reading.label} uses dynamic shared memory ({dynamic.name}) whose size cannot be "
-            f"read; {HINT} with dynamic_shared_bytes"
+            'read; give its bytes, such as --shared "2*T*T*4"'
         )
     return found
 
@@ -208,9 +339,16 @@ def _mentions_tile(*parts: str) -> bool:
 
 def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> KernelSpec:
     params: dict[str, tuple[int, ...]] = {}
-    name, tile = reading.kernel.name, reading.tile
-    if tile.name or _uses_tile(launch):
+    name, tile, roles = reading.kernel.name, reading.tile, reading.roles
+    if tile.name or _uses_tile(launch) or _mentions_tile(*roles.sizes.values()):
         params[PARAMETER] = SWEEP if tile.value is None else (tile.value,)
+    types = {p.name: DTYPES[p.ctype] for p in reading.signature.matrices}
+    a, b, c = (types[roles.matrices[matrix]] for matrix in MATRICES)
+    if a != b:
+        raise UsageError(
+            f"{reading.label}: A is {a} and B is {b}; mmbench has products whose A and B have one "
+            "type"
+        )
     return KernelSpec(
         name=path.stem,
         path=path,
@@ -221,18 +359,38 @@ def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> Kernel
         grid=tuple(map(Expression, launch.shape.grid)),
         reads=Expression("M * K + K * N"),
         writes=Expression("M * N"),
-        arguments=reading.roles.arguments(reading.signature),
+        declares_traffic=False,
+        arguments=roles.arguments(reading.signature),
         params=params,
         dynamic_shared=Expression(launch.shared) if launch.shared else None,
-        dtype=reading.signature.dtype,
+        product=Product(a, c),
+        requires=_requirements(reading, launch),
+        runners=("cuda",) if needs_gpu(source) else ("cuda", "cpu"),
+        fixed=reading.sizes.problem(roles.sizes),
+        fixed_by=tuple(reading.sizes.values),
+        tile_name=tile.name or PARAMETER,
     )
 
 
-def _notes(spec: KernelSpec, reading: _Reading, launch: _Launch) -> tuple[str, ...]:
+def _requirements(reading: _Reading, launch: _Launch) -> tuple[tuple[Expression, str], ...]:
+    """A block that the user may vary must fit the shared arrays of the file."""
+    room = capacity(reading.body)
+    if room is None or not _mentions_tile(*launch.shape.block):
+        return ()
+    threads = " * ".join(
+        axis if axis.isidentifier() else f"({axis})" for axis in launch.shape.block
+    )
+    return ((Expression(f"{threads} <= {room}"), f"the shared arrays have {room} elements"),)
+
+
+def _notes(
+    spec: KernelSpec, reading: _Reading, launch: _Launch, ignored: list[str]
+) -> tuple[str, ...]:
     signature, tile, roles = reading.signature, reading.tile, reading.roles
+    parameters = [p for p in signature.parameters if not p.constant]
     meanings = [
         p.name if p.name == a.name else f"{p.name} = {a.name}"
-        for p, a in zip(signature.parameters, spec.arguments, strict=True)
+        for p, a in zip(parameters, spec.arguments, strict=True)
     ]
     if tile.name:
         size = f"{tile.name} is the tile"
@@ -241,14 +399,17 @@ def _notes(spec: KernelSpec, reading: _Reading, launch: _Launch) -> tuple[str, .
     else:
         size = "the tile is the block" if spec.params else "no tile to vary"
     block, grid = (", ".join(e.text for e in axes) for axes in (spec.block, spec.grid))
-    where = " from the file's own launch" if launch.from_host else ""
     shared = f", {spec.dynamic_shared} bytes of dynamic shared memory" if launch.shared else ""
     line = (
         f"kernel {spec.entry}; {', '.join(meanings)}; {size}; "
-        f"block ({block}), grid ({grid}){where}{shared}"
+        f"block ({block}), grid ({grid}){launch.origin}{shared} "
+        "(to change: --args --block --grid --shared --define --layout, or mmbench init)"
     )
+    left = [f"ignored #include {', '.join(ignored)} (not needed by the kernel, or not found)"]
     return (
         line,
         *roles.notes,
+        *reading.sizes.notes,
+        *(left if ignored else []),
         "traffic not declared: requested bytes are not known (a header can state them)",
     )

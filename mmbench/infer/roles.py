@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import permutations
 
 from mmbench.errors import UsageError
 from mmbench.infer.algebra import Poly
@@ -15,27 +16,31 @@ from mmbench.infer.body import Body
 from mmbench.infer.names import input_order, is_output, plain, size_role
 from mmbench.infer.parameters import HINT, Signature
 from mmbench.infer.syntax import children, text, walk
-from mmbench.spec import Argument
+from mmbench.spec import NULL, Argument
 
 _ROW_NAMES = re.compile(r"(?:row|r|y|ty|i|m)\d*|\w*row\w*|g?y|idy|\w+_y|\w+Y", re.IGNORECASE)
 
 
 @dataclass
 class Roles:
-    """The reading of one kernel."""
+    """One reading of a kernel. ``column_major``: its index arithmetic goes down the columns."""
 
     matrices: dict[str, str]  # A, B, C -> parameter
-    sizes: dict[str, str]  # parameter -> M, N, K
+    sizes: dict[str, str]  # parameter -> M, N, K, a leading dimension or another expression
     row: Poly = field(default_factory=Poly)
     column: Poly = field(default_factory=Poly)
+    column_major: bool = False
     notes: list[str] = field(default_factory=list)
 
     def arguments(self, signature: Signature) -> tuple[Argument, ...]:
         """In the file's own order."""
         names = {name: role for role, name in self.matrices.items()}
         return tuple(
-            Argument(names[p.name]) if p.pointer else Argument(self.sizes[p.name], p.ctype)
+            Argument(names.get(p.name, NULL))
+            if p.pointer
+            else Argument(self.sizes.get(p.name, p.role), p.ctype)
             for p in signature.parameters
+            if not p.constant
         )
 
 
@@ -76,33 +81,56 @@ def _is_position(atom: str) -> bool:
     return "blockIdx" in atom or "threadIdx" in atom
 
 
-def find_roles(entry: str, signature: Signature, body: Body) -> Roles:
-    """Read a kernel; raise UsageError where a size has no clear meaning."""
+def find_roles(
+    entry: str, signature: Signature, body: Body, column_major: bool | None = None
+) -> list[Roles]:
+    """The readings of a kernel that its text allows, the likeliest first.
+
+    ``column_major`` says how C is stored, where that is known. Raise UsageError where a size
+    has no clear meaning.
+    """
     evidence = Evidence(body, signature)
-    output = _output(evidence)
-    first, second = [p.name for p in signature.matrices if p.name != output]
-    row, column = _place(evidence, output, first, second)
-    ids = _identities(row, column)
-    roles = Roles({"C": output}, {}, row, column)
-    straight = _is_straight(evidence, (first, second), ids)
-    named = input_order(first, second)
-    if straight is not None and named is not None and straight != named:
-        if _row_major(evidence, output):
-            straight = named
-        else:
-            roles.notes.append("column-major: run as the row-major product of the transposes")
-    if straight is None:
-        straight = True if named is None else named
-    left, right = (first, second) if straight else (second, first)
-    roles.matrices |= {"A": left, "B": right}
-    _note_transposed(evidence, roles, ids[1])
-    roles.sizes = _sizes(entry, evidence, roles, ids)
-    return roles
+    given = {p.role: p.name for p in signature.matrices if p.role}
+    output = given.get("C") or _output(evidence, set(given.values()))
+    inputs = [p.name for p in signature.matrices if p.name != output]
+    first, second = (inputs[0], inputs[1]) if len(inputs) > 1 else (inputs[0], inputs[0])
+    scaled, rest = _place(evidence, output, first, second)
+    straight = _is_straight(evidence, (first, second), _identities(scaled, rest))
+    named = _named_order(given, first, second)
+    down = bool(column_major)
+    if column_major is None and None not in (straight, named) and straight != named:
+        down = not given and not _row_major(evidence, output)
+        straight = named
+    elif down and straight is not None:
+        straight = not straight
+    orders = [straight if straight is not None else named]
+    if given and named is not None:
+        orders = [named]
+    elif orders == [None]:
+        orders = [True, False]
+    found = []
+    for order in orders:
+        left, right = (first, second) if order is not False else (second, first)
+        row, column = (rest, scaled) if down else (scaled, rest)
+        matrices = {"A": left, "B": right, "C": output}
+        for sizes in _sizes(entry, evidence, matrices, _identities(row, column), down):
+            roles = Roles(matrices, sizes, row, column, down)
+            _note_storage(evidence, roles)
+            found.append(roles)
+    return found
 
 
-def _output(evidence: Evidence) -> str:
-    matrices = evidence.signature.matrices
-    stored = evidence.stored
+def _named_order(given: dict[str, str], first: str, second: str) -> bool | None:
+    if given.get("A") == first or given.get("B") == second:
+        return True
+    if given.get("A") == second or given.get("B") == first:
+        return False
+    return input_order(first, second)
+
+
+def _output(evidence: Evidence, inputs: set[str]) -> str:
+    matrices = [p for p in evidence.signature.matrices if p.name not in inputs]
+    stored = evidence.stored - inputs
     changeable = [p.name for p in matrices if not p.const]
     if len(stored) == 1:
         return next(iter(stored))
@@ -139,9 +167,16 @@ def _identities(row: Poly, column: Poly) -> tuple[set[str], set[str]]:
     """Atoms that tell a row and a column: the blocks' where they differ, else the threads'."""
     rows = {a for a in row.atoms - column.atoms if _is_position(a)}
     columns = {a for a in column.atoms - row.atoms if _is_position(a)}
+    rows = rows or _loops(row.atoms - column.atoms)
+    columns = columns or _loops(column.atoms - row.atoms)
     row_blocks = {a for a in rows if a.startswith("blockIdx")}
     column_blocks = {a for a in columns if a.startswith("blockIdx")}
     return (row_blocks, column_blocks) if row_blocks and column_blocks else (rows, columns)
+
+
+def _loops(atoms: set[str]) -> set[str]:
+    """Variables of loops: a thread that works on all rows has no other place."""
+    return {a for a in atoms if a.startswith("~")}
 
 
 def _is_straight(
@@ -167,49 +202,82 @@ def _row_major(evidence: Evidence, output: str) -> bool:
     return True
 
 
-def _note_transposed(evidence: Evidence, roles: Roles, column_ids: set[str]) -> None:
-    for offset in evidence.accesses[roles.matrices["B"]]:
+def _is_turned(evidence: Evidence, matrix: str, name: str, roles: Roles) -> bool:
+    """Whether an input is read in the other storage order than C: as if it were transposed."""
+    rows, columns = _identities(roles.row, roles.column)
+    mine = rows if matrix == "A" else columns
+    for offset in evidence.accesses[name]:
         scaled, rest, _ = evidence.split(offset)
-        if scaled.atoms & column_ids and not rest.atoms & column_ids:
-            roles.notes.append("B seems to be read transposed; mmbench passes it row-major")
-            return
+        along_rows = bool((scaled if matrix == "A" else rest).atoms & mine)
+        along_columns = bool((rest if matrix == "A" else scaled).atoms & mine)
+        if along_rows != along_columns:
+            return along_columns != roles.column_major
+    return False
+
+
+def _note_storage(evidence: Evidence, roles: Roles) -> None:
+    if roles.column_major:
+        roles.notes.append("its index arithmetic is column-major (see --layout)")
+    for matrix in ("A", "B"):
+        if _is_turned(evidence, matrix, roles.matrices[matrix], roles):
+            roles.notes.append(
+                f"{matrix} seems to be read transposed (see --trans-{matrix.lower()})"
+            )
 
 
 def _sizes(
-    entry: str, evidence: Evidence, roles: Roles, ids: tuple[set[str], set[str]]
-) -> dict[str, str]:
-    names = [p.name for p in evidence.signature.sizes]
-    if len(names) == 1:
-        return {names[0]: "N"}
+    entry: str,
+    evidence: Evidence,
+    matrices: dict[str, str],
+    ids: tuple[set[str], set[str]],
+    down: bool,
+) -> list[dict[str, str]]:
+    """What is passed for each size, in every way that the kernel's text allows."""
+    told = {p.name: p.role for p in evidence.signature.sizes if p.role}
+    names = [p.name for p in evidence.signature.sizes if p.name not in told]
+    if not names:
+        return [told]
+    if len(names) == 1 and not set(told.values()) & {"M", "N", "K"}:
+        return [told | {names[0]: "N"}]
     by_name = {name: role for name in names if (role := size_role(name))}
-    votes: dict[str, set[str]] = {name: set() for name in names}
-    for matrix, role in (("A", "K"), ("B", "N"), ("C", "N")):
-        for stride in evidence.strides(roles.matrices[matrix]):
+    votes: dict[str, set[str]] = {name: set() for name in evidence.size_names}
+    strides = {"A": "M", "B": "K", "C": "M"} if down else {"A": "K", "B": "N", "C": "N"}
+    for matrix, role in strides.items():
+        for stride in evidence.strides(matrices[matrix]):
             votes[stride].add(role)
+    leading = {name: role for name, role in by_name.items() if role.startswith("ld")}
     if any(len(v) > 1 for v in votes.values()):
         if len(by_name) == len(names):
-            return by_name
-        votes = {name: set() for name in names}
+            return [told | by_name]
+        votes = {name: set() for name in evidence.size_names}
     guards = _guards(evidence, ids)
     said_by_name = {name: {role} for name, role in by_name.items()}
     found: dict[str, str] = {}
     for said in (said_by_name, guards, votes):  # the last is believed most
-        found |= {name: next(iter(r)) for name, r in said.items() if len(r) == 1}
-    return _complete(entry, names, found)
+        found |= {n: next(iter(r)) for n, r in said.items() if len(r) == 1 and n in names}
+    if set(found.values()) & {"M", "N", "K"} - set(leading.values()):
+        found |= leading
+    return [told | complete for complete in _complete(entry, names, found | {}, told)]
 
 
-def _complete(entry: str, names: list[str], found: dict[str, str]) -> dict[str, str]:
-    """Give the last size the last role; raise UsageError where that is not enough."""
+def _complete(
+    entry: str, names: list[str], found: dict[str, str], told: dict[str, str]
+) -> list[dict[str, str]]:
+    """Give the sizes that are still open the roles that are left, in every order."""
     open_names = [name for name in names if name not in found]
-    open_roles = [role for role in "MNK" if role not in found.values()]
-    if len(open_names) == 1 and len(open_roles) == 1:
-        found[open_names[0]] = open_roles[0]
-    elif open_names:
+    taken = {*found.values(), *told.values()}
+    open_roles = [role for role in "MNK" if role not in taken]
+    if not open_names:
+        return [found]
+    if len(open_names) > len(open_roles):
         raise UsageError(
             f"{entry}: the meaning of {', '.join(open_names)} cannot be read from the body "
-            f"(M, N or K?); {HINT} with the arguments"
+            f"(M, N or K?); {HINT}"
         )
-    return found
+    return [
+        found | dict(zip(open_names, order, strict=True))
+        for order in permutations(open_roles, len(open_names))
+    ]
 
 
 def _guards(evidence: Evidence, ids: tuple[set[str], set[str]]) -> dict[str, set[str]]:

@@ -55,6 +55,28 @@ def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
     return str(total)
 
 
+def capacity(body: Body) -> int | None:
+    """Elements of the smallest shared row in which each thread of any block has a place of its own.
+
+    Such as ``s[threadIdx.y * blockDim.x + threadIdx.x]``: a larger block would overrun it.
+    """
+    sizes: dict[str, int] = {}
+    found: list[int] = []
+    for node in walk(body.function):
+        if node.type == "declaration" and "__shared__" in words(node):
+            for row in (n for n in walk(node) if n.type == "array_declarator"):
+                inner = row.child_by_field_name("declarator")
+                size = body.poly(row.child_by_field_name("size")).number
+                if inner is not None and inner.type == "identifier" and size is not None:
+                    sizes[text(inner)] = size
+        elif node.type == "subscript_expression":
+            name = text(node.child_by_field_name("argument"))
+            place = body.poly(node.child_by_field_name("indices")).atoms if name in sizes else set()
+            if {"threadIdx.x", "threadIdx.y", "blockDim.x"} <= place:
+                found.append(sizes[name])
+    return min(found, default=None)
+
+
 def fixed_side(body: Body) -> int | None:
     """The n of shared arrays ``[n][n]`` whose extents are numbers, where all have the same."""
     sides = set()

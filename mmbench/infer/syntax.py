@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tree_sitter import Language, Node, Parser
 
-_PRAGMA = re.compile(rb"(?m)^[ \t]*#[ \t]*pragma\b[^\n\\]*$")
-_TOKEN = re.compile(
-    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
-    r"|[A-Za-z_]\w*|\d[\w.]*(?:(?<=[eE])[-+]\d+)?\w*|\s+|.",
-    re.DOTALL,
+from mmbench.infer.conditionals import settle_conditionals
+from mmbench.infer.expansion import (
+    Macro,
+    expand_once,
+    show_hidden,
+    simple_function,
+    without_brackets,
+    without_token_comments,
 )
+
+_PRAGMA = re.compile(rb"(?m)^[ \t]*#[ \t]*pragma\b[^\n\\]*$")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_TYPE_DEFINITIONS = ("type_definition", "alias_declaration", "type_parameter_declaration",
+                     "optional_type_parameter_declaration")  # fmt: skip
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -26,11 +34,12 @@ def text(node: Node | None) -> str:
 
 def walk(node: Node) -> Iterator[Node]:
     """Every node of a tree, parents first, without comments."""
-    if node.type == "comment":
-        return
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if found.type != "comment":
+            yield found
+            waiting.extend(reversed(found.children))
 
 
 def children(node: Node | None) -> list[Node]:
@@ -98,7 +107,10 @@ class Source:
     macros: dict[str, list[Node]] = field(default_factory=dict)
     kernels: list[Kernel] = field(default_factory=list)
     headers: list[Source] = field(default_factory=list)  # local ones
+    path: Path | None = None  # of a header
     foreign: set[str] = field(default_factory=set)  # macros that only those define
+    types: set[str] = field(default_factory=set)  # names of types that the file makes
+    functions: dict[str, Macro] = field(default_factory=dict)  # device functions of one statement
 
     def value(self, name: str) -> str:
         """The body of an object-like macro's first definition; empty if there is none."""
@@ -109,8 +121,24 @@ def macro_body(node: Node) -> str:
     return _COMMENT.sub(" ", text(node.child_by_field_name("value"))).replace("\\\n", " ").strip()
 
 
-def read(source: str, folder: Path, depth: int = 4) -> Source:
-    """Parse a file and find its macros and kernels, and the macros of its local headers."""
+def read(
+    source: str,
+    folders: Sequence[Path],
+    defines: Mapping[str, str] | None = None,
+    depth: int = 4,
+) -> Source:
+    """Parse a file and find its macros and kernels, and the macros of its local headers.
+
+    ``defines`` are macros given on the command line: they take part in ``#if``.
+    """
+    find = partial(find_header, folders=folders)
+    source = settle_conditionals(source, defines or {}, find)
+    found = _parsed(source, folders, defines or {}, depth)
+    shown = show_hidden(source, {name: _macro(nodes[0]) for name, nodes in found.macros.items()})
+    return found if shown == source else _parsed(shown, folders, defines or {}, depth)
+
+
+def _parsed(source: str, folders: Sequence[Path], defines: Mapping[str, str], depth: int) -> Source:
     code = source.encode()
     found = Source(code, parse_tree(code))
     for node in walk(found.root):
@@ -118,30 +146,41 @@ def read(source: str, folder: Path, depth: int = 4) -> Source:
             found.macros.setdefault(text(node.child_by_field_name("name")), []).append(node)
         elif node.type == "function_definition" and has_word(node, "__global__"):
             _add_kernel(found, node)
+        elif node.type == "function_definition":
+            _add_function(found, node)
+        elif node.type in _TYPE_DEFINITIONS:
+            found.types |= {text(n) for n in walk(node) if n.type == "type_identifier"}
         elif node.type == "preproc_include" and depth > 0:
-            path = folder / text(node.child_by_field_name("path")).strip('"')
-            if path.is_file():
-                header = path.read_text(encoding="utf-8", errors="replace")
-                found.headers.append(read(header, path.parent, depth - 1))
+            path = find_header(text(node.child_by_field_name("path")), folders)
+            if path is not None:
+                beside = (path.parent, *folders[1:])
+                found.headers.append(_header(path, beside, defines, depth - 1))
+    _take_over(found)
+    return found
+
+
+def _header(path: Path, folders: Sequence[Path], defines: Mapping[str, str], depth: int) -> Source:
+    found = read(path.read_text(encoding="utf-8", errors="replace"), folders, defines, depth)
+    found.path = path
+    return found
+
+
+def _take_over(found: Source) -> None:
+    """A file knows what its headers define."""
     for header_source in found.headers:
+        found.types |= header_source.types
+        found.functions = header_source.functions | found.functions
         for name, nodes in header_source.macros.items():
             if name not in found.macros:
                 found.macros[name] = nodes
                 found.foreign.add(name)
-    return found
 
 
-def _is_disabled(node: Node) -> bool:
-    """Whether a node is in the dead branch of an ``#if 0``."""
-    above: Node | None = node
-    while above is not None:
-        parent, below = above.parent, above
-        if parent is not None and parent.type == "preproc_if":
-            dead = text(parent.child_by_field_name("condition")) in ("0", "false")
-            if dead and below.type not in ("preproc_else", "preproc_elif"):
-                return True
-        above = parent
-    return False
+def find_header(included: str, folders: Sequence[Path]) -> Path | None:
+    """The file that an include names: beside the source (quotes only) or in a further folder."""
+    name = included.strip('"<>')
+    searched = folders if included.startswith('"') else folders[1:]
+    return next((f / name for f in searched if (f / name).is_file()), None)
 
 
 def has_word(function: Node, word: str) -> bool:
@@ -150,14 +189,14 @@ def has_word(function: Node, word: str) -> bool:
     linked = outer is not None and outer.type == "linkage_specification"
     begin = outer.start_byte if linked and outer is not None else function.start_byte
     body = function.child_by_field_name("body")
-    end = body.start_byte if body is not None else function.end_byte
-    parts = (n for n in walk(function) if not n.children and begin <= n.start_byte < end)
+    heads = [child for child in function.children if body is None or child.id != body.id]
+    parts = (n for head in heads for n in walk(head) if not n.children and begin <= n.start_byte)
     return any(text(part) == word for part in parts)
 
 
 def _add_kernel(source: Source, node: Node) -> None:
     declarator = function_declarator(node)
-    if declarator is None or _is_disabled(node):
+    if declarator is None:
         return
     parameters = declarator.child_by_field_name("parameters")
     parent = node.parent
@@ -166,59 +205,57 @@ def _add_kernel(source: Source, node: Node) -> None:
     source.kernels.append(Kernel(name, node, tuple(children(parameters)), template))
 
 
-def expand(source: Source, code: str, keep: frozenset[str]) -> str:
-    """The code with the file's macros expanded, but for the names to keep; for analysis only."""
+def _macro(node: Node) -> Macro:
+    """A macro's definition."""
+    body = macro_body(node)
+    if node.type == "preproc_def":
+        return Macro(body)
+    parameters = children(node.child_by_field_name("parameters"))
+    return Macro(body, tuple(text(parameter) for parameter in parameters))
+
+
+def _add_function(source: Source, node: Node) -> None:
+    """A function at file level that can be put in the place of its calls; none if overloaded."""
+    declarator = function_declarator(node)
+    parent = node.parent
+    if declarator is None or (parent is not None and parent.type == "field_declaration_list"):
+        return
+    name = declared(declarator.child_by_field_name("declarator") or declarator)
+    template: tuple[str, ...] = ()
+    if parent is not None and parent.type == "template_declaration":
+        listed = children(parent.child_by_field_name("parameters"))
+        template = tuple(_last_name(n) for n in listed)
+    formal = tuple(_last_name(n) for n in children(declarator.child_by_field_name("parameters")))
+    found = simple_function(name, node, formal, template)
+    if found is not None and (found.value or has_word(node, "__device__")):
+        twice = name in source.functions
+        source.functions[name] = Macro("", (), (), function=True) if twice else found
+
+
+def _last_name(parameter: Node) -> str:
+    """The name of a function's or a template's parameter."""
+    declarator = parameter.child_by_field_name("declarator")
+    if declarator is not None:
+        return declared(declarator)
+    names = [n for n in walk(parameter) if n.type.endswith("identifier")]
+    return text(names[0]) if names else ""
+
+
+def expand(source: Source, code: str, keep: frozenset[str], functions: bool = False) -> str:
+    """The code with the file's macros expanded, but for the names to keep; for analysis only.
+
+    ``functions``: calls of its simple device functions, too.
+    """
+    macros = {name: _macro(nodes[0]) for name, nodes in source.macros.items()}
+    if functions:
+        macros = source.functions | macros
+    code = without_token_comments(code)
     for _ in range(8):  # of macros in macros
-        expanded = _expand_once(source, code, keep)
+        expanded = expand_once(code, macros, keep)
         if expanded == code or len(expanded) > 500_000:
-            return code
+            break
         code = expanded
-    return code
-
-
-def _expand_once(source: Source, code: str, keep: frozenset[str]) -> str:
-    tokens = [t for t in _TOKEN.findall(code) if not t.startswith(("//", "/*"))]
-    result: list[str] = []
-    i = 0
-    while i < len(tokens):
-        token = tokens[i]
-        i += 1
-        macro = source.macros.get(token, [None])[0] if token not in keep else None
-        if macro is None:
-            result.append(token)
-        elif macro.type == "preproc_def":
-            result.append(macro_body(macro))
-        else:
-            used, arguments = _arguments(tokens, i)
-            result.append(_call(macro, arguments) if used else token)
-            i += used
-    return "".join(result)
-
-
-def _arguments(tokens: list[str], start: int) -> tuple[int, list[str]]:
-    """How many tokens a macro's argument list takes from here, and the arguments."""
-    i = start
-    while i < len(tokens) and tokens[i].isspace():
-        i += 1
-    if i == len(tokens) or tokens[i] != "(":
-        return 0, []
-    depth, arguments = 0, [""]
-    for j in range(i, len(tokens)):
-        token = tokens[j]
-        depth += (token in "([{") - (token in ")]}")
-        if depth == 0:
-            return j + 1 - start, arguments
-        if depth == 1 and token == ",":
-            arguments.append("")
-        elif j > i:
-            arguments[-1] += token
-    return 0, []
-
-
-def _call(macro: Node, arguments: list[str]) -> str:
-    formal = [text(n) for n in children(macro.child_by_field_name("parameters"))]
-    bound = dict(zip(formal, arguments, strict=False))
-    return "".join(bound.get(t, t).strip() or " " for t in _TOKEN.findall(macro_body(macro)))
+    return without_brackets(code, source.types)
 
 
 @dataclass

@@ -6,13 +6,14 @@ the runners look for one function, by its name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from mmbench.infer.host import find_launch
+from mmbench.infer.host import find_launch, template_arguments
 from mmbench.infer.parameters import DTYPES, aliases
-from mmbench.infer.syntax import Edits, Kernel, Source, children, declared, text
+from mmbench.infer.syntax import Edits, Kernel, Source, children, declared, text, walk
 
 
 @dataclass
@@ -22,38 +23,55 @@ class Template:
     types: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)  # by the user, as macros
 
     def missing(self, tile: str) -> list[str]:
         return [name for name, value in self.values.items() if not value and name != tile]
 
     def declarations(self, tile: str) -> str:
         """One line of C++ that declares them all."""
-        parts = [f"using {name} = {value};" for name, value in self.types.items()]
+        types = {name: value for name, value in self.types.items() if name not in self.given}
+        parts = [f"using {name} = {value};" for name, value in types.items()]
         for name, value in self.values.items():
-            if name == tile == "TILE_SIZE":
+            if name in self.given or name == tile == "TILE_SIZE":
                 continue
             value = "TILE_SIZE" if name == tile else value
             parts.append(f"constexpr {self.kinds[name]} {name} = {value};")
         return " ".join(parts) + " " if parts else ""
 
 
-def read_template(source: Source, kernel: Kernel) -> Template:
-    """The parameters, with the arguments of the file's own launch or the defaults."""
+def read_template(source: Source, kernel: Kernel, given: Mapping[str, str]) -> Template:
+    """The parameters, with the values given, else those of the file's own launch or defaults."""
     template = Template()
     if kernel.template is None:
         return template
     launch = find_launch(source.root, kernel.name)
-    given = launch.template_arguments if launch is not None else ()
+    launched = template_arguments(launch) if launch is not None else ()
     formal = children(kernel.template.child_by_field_name("parameters"))
     for i, node in enumerate(formal):
         default = node.child_by_field_name("default_type")
-        value = given[i] if i < len(given) else text(default)
+        value = launched[i] if i < len(launched) else text(default)
         if "type_parameter" in node.type:
             name_node = node.child_by_field_name("name") or (children(node) or [node])[0]
             template.types[text(name_node)] = _type(source, value)
         else:
             _value(template, node, value)
+    template.given = given.keys() & (template.values.keys() | template.types.keys())
+    for name in given.keys() & template.values.keys():
+        template.values[name] = given[name]
+    for name in given.keys() & template.types.keys():
+        template.types[name] = given[name]
     return template
+
+
+def classes(kernel: Kernel, template: Template) -> list[str]:
+    """The type parameters that are asked for members, as in ``Config::TILE``: no numbers."""
+    scopes = {
+        text(node.child_by_field_name("scope"))
+        for node in walk(kernel.node)
+        if node.type == "qualified_identifier"
+    }
+    return sorted(scopes & template.types.keys() - template.given)
 
 
 def _type(source: Source, value: str) -> str:

@@ -6,12 +6,14 @@ What a sweep varies must be what is compiled: a file's own value is replaced on 
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
+from mmbench.infer.launch import PARAMETER
 from mmbench.infer.syntax import (
     Edits,
     Kernel,
@@ -26,8 +28,11 @@ from mmbench.infer.syntax import (
     words,
 )
 
+_DECLARING = (
+    "declaration", "parameter_declaration", "optional_parameter_declaration", "enumerator",
+    "field_declaration", "type_parameter_declaration", "optional_type_parameter_declaration",
+)  # fmt: skip
 SWEEP = (8, 16, 32)
-PARAMETER = "TILE_SIZE"
 _USUAL = re.compile(
     r"_*(?:TILE|BLOCK|BLK)_?(?:SIZE|SZ|WIDTH|DIM|LEN|SIDE|N)?|[BT]S|TPB|TW|T|TILESIZE|BLOCKSIZE"
     r"|THREADS_PER_BLOCK|(?:SHMEM|SMEM|SUB|CHUNK)_?(?:SIZE|DIM|WIDTH)|k(?:Tile|Block)\w*",
@@ -61,8 +66,9 @@ class _Finder:
     kernel: Kernel
     reachable: set[str]
     constants: dict[str, Constant] = field(default_factory=dict)
+    capacities: set[str] = field(default_factory=set)  # names that are only extents of one row
 
-    def collect(self, template_values: dict[str, str]) -> None:
+    def collect(self, values: Mapping[str, str]) -> None:
         for name, nodes in self.source.macros.items():
             if nodes[0].type == "preproc_def":
                 self._add(name, tuple(nodes), macro_body(nodes[0]))
@@ -70,11 +76,15 @@ class _Finder:
             inside = self.kernel.node.start_byte <= node.start_byte < self.kernel.node.end_byte
             if node.type == "declaration" and (inside or not _in_function(node)):
                 self._declaration(node)
+            elif node.type == "field_declaration" and {"const", "constexpr"} & words(node):
+                value = node.child_by_field_name("default_value")
+                if value is not None:
+                    self._add(text(node.child_by_field_name("declarator")), (node,), text(value))
             elif node.type == "enumerator" and (inside or not _in_function(node)):
                 value = node.child_by_field_name("value")
                 if value is not None:
                     self._add(text(node.child_by_field_name("name")), (node,), text(value))
-        for name, expression in template_values.items():
+        for name, expression in values.items():
             self._add(name, (), expression, override=True)
 
     def _declaration(self, node: Node) -> None:
@@ -89,7 +99,8 @@ class _Finder:
     ) -> None:
         if name and (override or name not in self.constants):
             value = evaluate(self.source, expression, self.constants)
-            self.constants[name] = Constant(name, nodes, expression, value)
+            own = self.constants[name].definitions if name in self.constants else nodes
+            self.constants[name] = Constant(name, own, expression, value)
 
     def roots(self, name: str, depth: int = 8) -> set[str]:
         """The constants without others behind them that this one is made of."""
@@ -103,12 +114,61 @@ class _Finder:
     def extents(self) -> set[str]:
         """The names in the extents of shared arrays."""
         found: set[str] = set()
+        capacities = self.capacities
         for node in walk(self.source.root):
             if node.type == "declaration" and "__shared__" in words(node):
                 for declarator in (n for n in walk(node) if n.type == "array_declarator"):
                     size = declarator.child_by_field_name("size")
-                    found |= words(size) if size is not None else set()
+                    inner = declarator.child_by_field_name("declarator")
+                    if size is None or inner is None:
+                        continue
+                    found |= _names(size)
+                    if inner.type == size.type == "identifier" and not _is_row(declarator):
+                        capacities.add(text(size))
+        capacities -= {name for name in capacities if self._is_used_elsewhere(name)}
+        found -= capacities
         return {name for name in found & self.reachable if not _PADDING.fullmatch(name)}
+
+    def _is_used_elsewhere(self, name: str) -> bool:
+        """Whether the kernel uses a name besides the extents of shared arrays."""
+        shared = [
+            node
+            for node in walk(self.kernel.node)
+            if node.type == "declaration" and "__shared__" in words(node)
+        ]
+        return any(
+            text(node) == name
+            and not any(s.start_byte <= node.start_byte < s.end_byte for s in shared)
+            for node in walk(self.kernel.node)
+            if node.type == "identifier"
+        )
+
+
+def _names(node: Node) -> set[str]:
+    """The identifiers of an expression, without the scopes of ``Config::TILE``."""
+    return {text(n) for n in walk(node) if n.type == "identifier"}
+
+
+def undefined_extents(source: Source, kernel: Kernel, known: Container[str]) -> list[str]:
+    """Names in the extents of a kernel's arrays that nothing in the file or its headers defines."""
+    headers = {word for header in source.headers for word in words(header.root)}
+    extents: set[str] = set()
+    others: set[str] = set()  # identifiers anywhere else: a name's own declaration is among them
+    for node in walk(source.root):
+        size = node.child_by_field_name("size") if node.type == "array_declarator" else None
+        inside = kernel.node.start_byte <= node.start_byte < kernel.node.end_byte
+        if size is not None and inside:
+            extents |= _names(size)
+        elif node.type in _DECLARING:
+            others |= {declared(d) for d in node.children_by_field_name("declarator")}
+            others |= {text(node.child_by_field_name("name"))}
+    found = extents - others - headers - source.macros.keys()
+    return sorted(name for name in found if name not in known)
+
+
+def _is_row(declarator: Node) -> bool:
+    """Whether an array is one of an array of arrays."""
+    return declarator.parent is not None and declarator.parent.type == "array_declarator"
 
 
 def _in_function(node: Node) -> bool:
@@ -135,24 +195,41 @@ def evaluate(source: Source, expression: str, constants: dict[str, Constant]) ->
     return None
 
 
-def find_tile(
-    source: Source, kernel: Kernel, reachable: set[str], template_values: dict[str, str]
-) -> tuple[Tile, dict[str, Constant]]:
-    """Choose the constant that is the tile, among those that the kernel uses."""
+def find_constants(
+    source: Source, kernel: Kernel, reachable: set[str], values: Mapping[str, str]
+) -> dict[str, Constant]:
+    """The named whole numbers that the kernel may use; ``values`` are known from elsewhere."""
     finder = _Finder(source, kernel, reachable)
-    finder.collect(template_values)
-    constants = finder.constants
+    finder.collect(values)
+    return finder.constants
+
+
+def find_tile(
+    source: Source,
+    kernel: Kernel,
+    reachable: set[str],
+    constants: dict[str, Constant],
+    settled: frozenset[str] = frozenset(),
+) -> Tile:
+    """Choose the constant that is the tile, among those that the kernel uses.
+
+    ``settled`` are names whose value a user has given: they are no tile.
+    """
+    finder = _Finder(source, kernel, reachable, constants)
     extents = finder.extents()
     names = {root for name in extents for root in finder.roots(name)}
     elsewhere = {word for header in source.headers for word in words(header.root)}
     given = {
         n for n in extents - constants.keys() - elsewhere if n.isupper() or _USUAL.fullmatch(n)
     }
+    given -= _template_names(source) - constants.keys()
     known = {name for name in names if _tile_like(constants[name])} | given
     if not extents:
-        usual = {n for n in reachable & constants.keys() if _USUAL.fullmatch(n)}
+        named = reachable & constants.keys() - finder.capacities
+        usual = {n for n in named if _USUAL.fullmatch(n)}
         known = {root for name in usual for root in finder.roots(name)}
         known = {name for name in known if _tile_like(constants[name])}
+    known -= settled
     known -= {
         n for n in known & source.foreign if not (n == PARAMETER and _is_guarded(constants[n]))
     }
@@ -160,9 +237,19 @@ def find_tile(
         known = {PARAMETER}
     if len(known) != 1:
         fixed = known | (reachable & extents & (source.foreign | elsewhere))
-        return Tile(fixed=tuple(sorted(fixed))), constants
+        return Tile(fixed=tuple(sorted(fixed - settled)))
     name = next(iter(known))
-    return Tile(name, constants[name].value if name in constants else None), constants
+    return Tile(name, constants[name].value if name in constants else None)
+
+
+def _template_names(source: Source) -> set[str]:
+    """The template parameters of all functions of a file."""
+    lists = (n for n in walk(source.root) if n.type == "template_parameter_list")
+    return {declared(d) for n in lists for p in children(n) for d in _declarators(p)}
+
+
+def _declarators(parameter: Node) -> list[Node]:
+    return parameter.children_by_field_name("declarator")
 
 
 def _tile_like(constant: Constant) -> bool:
@@ -196,11 +283,30 @@ def rewrite(edits: Edits, source: Source, tile: Tile, constants: dict[str, Const
             _rewrite_macro(edits, node, name)
         else:
             _rewrite_constant(edits, node, name)
+    if name == PARAMETER:
+        drop_scopes(edits, source, name)
     for node in walk(source.root):
         if node.type == "preproc_call" and re.match(rf"#\s*undef\s+{name}\b", text(node)):
             edits.blank(node)
     if name and name != PARAMETER and name not in constants:
         rename(edits, source, name, PARAMETER)
+
+
+def drop_scopes(edits: Edits, source: Source, name: str) -> None:
+    """``config::TILE_SIZE`` has lost its definition: it becomes the macro alone."""
+    for node in walk(source.root):
+        if node.type == "qualified_identifier" and text(node).endswith(f"::{name}"):
+            edits.replace(node, name)
+
+
+def release(edits: Edits, source: Source, name: str, constants: Mapping[str, Constant]) -> None:
+    """Take away a name's own definitions, so that the compiler's -D gives its value."""
+    drop_scopes(edits, source, name)
+    for node in constants[name].definitions if name in constants else ():
+        if node.type != "preproc_def":
+            _remove_constant(edits, node, name)
+        elif not guarded(node, name):
+            edits.blank(node)
 
 
 def _rewrite_macro(edits: Edits, node: Node, name: str) -> None:
@@ -214,18 +320,24 @@ def _rewrite_macro(edits: Edits, node: Node, name: str) -> None:
 
 def _rewrite_constant(edits: Edits, node: Node, name: str) -> None:
     """``const int T = 16`` becomes ``const int T = TILE_SIZE``; one of that name goes."""
-    value = node.child_by_field_name("value")
-    parent = node.parent
+    value = node.child_by_field_name("value") or node.child_by_field_name("default_value")
     if value is not None and name != PARAMETER:
         opening = text(value)[:1] if value.type.endswith("_list") else ""
         edits.replace(value, opening + PARAMETER + {"{": "}", "(": ")"}.get(opening, ""))
-    elif node.type == "init_declarator" and parent is not None:
-        if len(parent.children_by_field_name("declarator")) == 1:
-            edits.blank(parent)
-        else:
-            edits.replace(node, f"{PARAMETER}_own = 0")
     else:
-        edits.replace(node, f"{PARAMETER}_own = 0")
+        _remove_constant(edits, node, name)
+
+
+def _remove_constant(edits: Edits, node: Node, name: str) -> None:
+    parent = node.parent
+    if node.type == "field_declaration":
+        edits.blank(node)
+        return
+    alone = parent is not None and len(parent.children_by_field_name("declarator")) == 1
+    if node.type == "init_declarator" and parent is not None and alone:
+        edits.blank(parent)
+    else:
+        edits.replace(node, f"{name}_own = 0")
 
 
 def rename(edits: Edits, source: Source, name: str, by: str) -> None:
