@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import multiprocessing
+import os
 import re
 import signal
 import tempfile
@@ -19,6 +20,7 @@ from typing import Any
 
 from mmbench import worker
 from mmbench.errors import CrashError, KernelTimeoutError, LaunchError, MmbenchError
+from mmbench.runners import blas
 from mmbench.runners.status import Status
 from mmbench.worker import Outcome, Task
 
@@ -110,6 +112,7 @@ class Supervisor:
             args=(other, self._runner, self._device, self._memory, self._log.name),
             daemon=True,
         )
+        os.environ.setdefault(blas.SPIN_VARIABLE, blas.SPIN_EXPONENT)  # read as NumPy is loaded
         self._process.start()
         other.close()
 

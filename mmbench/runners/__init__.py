@@ -8,6 +8,7 @@ kernel can end the process it runs in: it owns memory, launches and times.
 from __future__ import annotations
 
 import shutil
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -51,6 +52,21 @@ class Telemetry:
     power_w: float
     temperature_c: int
     throttle: str
+    other_processes: int = 0  # that have a context on the card, besides this one
+
+
+def summary(readings: Sequence[Telemetry]) -> Telemetry | None:
+    """Median clock and power, highest temperature, and all reasons for a lower clock."""
+    if not readings:
+        return None
+    reasons = (reason for each in readings for reason in each.throttle.split(", ") if reason)
+    return Telemetry(
+        sm_clock_mhz=round(statistics.median(each.sm_clock_mhz for each in readings)),
+        power_w=statistics.median(each.power_w for each in readings),
+        temperature_c=max(each.temperature_c for each in readings),
+        throttle=", ".join(dict.fromkeys(reasons)),
+        other_processes=max(each.other_processes for each in readings),
+    )
 
 
 class Buffer(Protocol):
@@ -84,6 +100,8 @@ class Session(Protocol):
     def read(self, buffer: Any, data: Array) -> None: ...
     def load(self, program: Program, point: Point, launch: Launch) -> Kernel: ...
     def telemetry(self) -> Telemetry | None: ...
+    def timer_floor(self, cold: bool) -> float | None:
+        """Seconds that an empty kernel reads, None where there is no such floor."""
 
 
 class Runner(Protocol):
@@ -93,6 +111,9 @@ class Runner(Protocol):
     times: str  # what its times are: "GPU" or "host"
     modes: tuple[str, ...]  # cache modes it can measure, the default first
     compiles_while_measuring: bool  # whether a compile beside a measurement disturbs it
+
+    def baseline(self) -> str:
+        """Name of the library that kernels are measured against; "" where it is missing."""
 
     def flags(self, point: Point) -> str:
         """The compiler options that make a difference to the result, for the row."""

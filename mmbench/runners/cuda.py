@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,14 @@ import numpy as np
 from mmbench import cache, metrics
 from mmbench.device import Device, Limits
 from mmbench.errors import CompileError, LaunchError, MmbenchError, RunnerUnavailableError
-from mmbench.runners import Array, Program, Resources, Telemetry, nvcc, nvml
+from mmbench.runners import Array, Kernel, Program, Resources, Telemetry, cublas, nvcc, nvml
 from mmbench.spec import Launch, Point
 
+_FLOOR_SAMPLES = 20
 _INSTALL = 'pip install "mmbench[cuda]" (needs the CUDA toolkit; mmbench doctor says more)'
 _FORMATS = {
     "int": "i", "unsigned": "I", "unsigned int": "I", "size_t": "L", "long long": "q",
-    "float": "f", "double": "d",
+    "float": "f", "double": "d", "half": "e", "bool": "?",
 }  # fmt: skip
 
 # Waits until the host sets *open, at most a second, so that a lost host cannot hang the card.
@@ -40,6 +42,8 @@ extern "C" __global__ void mmbench_gate(volatile int *open)
         asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     } while (!*open && now - begin < 1000000000ull);
 }
+
+extern "C" __global__ void mmbench_empty() {}
 """
 
 
@@ -101,7 +105,16 @@ class CudaRunner:
         self.nvcc = nvcc.find()
         self.device = _describe(drv, handle, index, self.nvcc)
 
+    def baseline(self) -> str:
+        try:
+            cublas.describe(self.nvcc.library_folder, "cublas")
+        except RunnerUnavailableError:
+            return ""
+        return "cublas"
+
     def flags(self, point: Point) -> str:
+        if point.spec.library:
+            return cublas.describe(self.nvcc.library_folder, point.spec.library)
         assert self.device.compute_capability is not None
         return " ".join((*_options(point), f"-arch={_arch(self.device.compute_capability)}"))
 
@@ -110,13 +123,16 @@ class CudaRunner:
 
         PyCUDA keys its cache on the text alone; the folder is keyed on the headers as well.
         """
+        if point.spec.library:
+            cublas.describe(self.nvcc.library_folder, point.spec.library)
+            return Program(path="", symbol=point.spec.library, compile_seconds=None)
         import pycuda.compiler
 
         capability = self.device.compute_capability
         assert capability is not None
         options = _options(point)
         source = _source(point)
-        identity = cache.with_headers(point.spec.source, point.spec.path.parent)
+        identity = cache.with_headers(point.spec.source, point.spec.folders)
         name = cache.key(source, identity, *options, _arch(capability), self.nvcc.version)
         folder = cache.folder() / f"cuda-{name}"
         begin = time.perf_counter()
@@ -145,8 +161,10 @@ class CudaRunner:
 
 
 def _options(point: Point) -> tuple[str, ...]:
-    folder = str(point.spec.path.parent.resolve())  # nvcc runs in a folder of its own
-    include = () if folder == str(Path(__file__).parents[1] / "kernels") else (f"-I{folder}",)
+    # nvcc runs in a folder of its own. Built-in kernels include nothing.
+    folders = [str(folder.resolve()) for folder in point.spec.folders]
+    own = str(Path(__file__).parents[1] / "kernels")
+    include = (f"-I{folder}" for folder in folders if folder != own)
     # -lineinfo changes no instruction; it lets profilers and checkers name source lines.
     return ("-std=c++17", "-w", "-lineinfo", *include, *point.defines)
 
@@ -209,6 +227,7 @@ def _describe(drv: Any, handle: Any, index: int, compiler: nvcc.Nvcc) -> Device:
             reserved_shared_bytes=get("RESERVED_SHARED_MEMORY_PER_BLOCK"),
         ),
         l2_bytes=get("L2_CACHE_SIZE"),
+        clock_mhz=get("CLOCK_RATE") / 1e3,
         fp32_roof_gflops=metrics.fp32_roof_gflops(
             capability, multiprocessors, get("CLOCK_RATE") * 1e3
         ),
@@ -261,10 +280,10 @@ class CudaSession:
                 1, np.int32, mem_flags=self.drv.host_alloc_flags.DEVICEMAP
             )
             self.open_address = np.uintp(self.open.base.get_device_pointer())
-            self.gate = self._load_gate()
+            self.gate, self.empty = self._load_own_kernels()
         self.card = nvml.open_card(handle.pci_bus_id())
 
-    def _load_gate(self) -> Any:
+    def _load_own_kernels(self) -> tuple[Any, Any]:
         from pycuda.compiler import SourceModule
 
         folder = cache.folder() / "cuda-gate"
@@ -272,8 +291,10 @@ class CudaSession:
         module = SourceModule(
             _GATE, self.nvcc.path, [], no_extern_c=True, arch=self.arch, cache_dir=str(folder)
         )
-        gate: Any = module.get_function("mmbench_gate").prepare("P")
-        return gate
+        return (
+            module.get_function("mmbench_gate").prepare("P"),
+            module.get_function("mmbench_empty").prepare(""),
+        )
 
     def close(self) -> None:
         """Give the context back; a worker process leaves that to its own end."""
@@ -295,11 +316,18 @@ class CudaSession:
         with _cuda_failures(self.drv):
             self.drv.memcpy_dtoh(data, buffer.address)
 
-    def load(self, program: Program, point: Point, launch: Launch) -> CudaKernel:
+    def load(self, program: Program, point: Point, launch: Launch) -> Kernel:
+        if point.spec.library:
+            return LibraryKernel(self, point)
         return CudaKernel(self, program, point, launch)
 
     def telemetry(self) -> Telemetry | None:
         return self.card.telemetry() if self.card else None
+
+    def timer_floor(self, cold: bool) -> float:
+        """Seconds that an empty kernel reads: the median of some samples."""
+        empty = EmptyKernel(self)
+        return statistics.median(empty.sample((), 1, cold) for _ in range(_FLOOR_SAMPLES))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -316,7 +344,68 @@ class CudaSession:
         self.drv.memset_d32_async(self.flush_memory, 0, self.flush_words, self.stream)
 
 
-class CudaKernel:
+class _Timed:
+    """Launches between two events in the session's stream. What is launched, subclasses say."""
+
+    def __init__(self, session: CudaSession) -> None:
+        self.session = session
+
+    def call(self, arguments: Sequence[Any]) -> None:
+        """Queue one launch."""
+        raise NotImplementedError
+
+    def launch(self, arguments: Sequence[Any]) -> float:
+        with _cuda_failures(self.session.drv):
+            self._queue(arguments, 1)
+        return self._wait()
+
+    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
+        with _cuda_failures(self.session.drv), self.session.held():
+            if cold:
+                self.session.flush_l2()
+            self._queue(arguments, launches)
+        return self._wait() / launches
+
+    def _queue(self, arguments: Sequence[Any], launches: int) -> None:
+        session = self.session
+        session.begin.record(session.stream)
+        for _ in range(launches):
+            self.call(arguments)
+        session.end.record(session.stream)
+
+    def _wait(self) -> float:
+        """Seconds between the two events, once both have happened."""
+        session = self.session
+        with _cuda_failures(session.drv):
+            session.end.synchronize()
+            return float(session.end.time_since(session.begin)) / 1e3
+
+
+class EmptyKernel(_Timed):
+    """Does nothing: what it takes is what the timer adds to a launch."""
+
+    def call(self, arguments: Sequence[Any]) -> None:
+        self.session.empty.prepared_async_call((1, 1), (1, 1, 1), self.session.stream)
+
+
+class LibraryKernel(_Timed):
+    """A product of cuBLAS."""
+
+    resources = Resources(static_shared_bytes=0)
+
+    def __init__(self, session: CudaSession, point: Point) -> None:
+        super().__init__(session)
+        self.workspace = DeviceBuffer(session.drv, cublas.workspace_bytes())
+        self.gemm = cublas.Gemm(
+            session.nvcc.library_folder, point.spec.library, point.problem, point.spec.product
+        )
+        self.gemm.use(session.stream.handle, self.workspace.address)
+
+    def call(self, arguments: Sequence[Any]) -> None:
+        self.gemm(arguments)
+
+
+class CudaKernel(_Timed):
     """A kernel of a loaded module, prepared for one launch shape."""
 
     def __init__(
@@ -324,7 +413,7 @@ class CudaKernel:
     ) -> None:
         from pycuda.compiler import SourceModule
 
-        self.session = session
+        super().__init__(session)
         self.grid = launch.grid
         self.block = launch.block
         self.shared = launch.dynamic_shared_bytes
@@ -348,35 +437,12 @@ class CudaKernel:
         )
         self.function = function.prepare(
             "".join(
-                "P" if argument.is_matrix else _FORMATS[argument.ctype]
+                "P" if argument.is_pointer else _FORMATS[argument.ctype]
                 for argument in point.spec.arguments
             )
         )
 
-    def launch(self, arguments: Sequence[Any]) -> float:
-        with _cuda_failures(self.session.drv):
-            self._queue(arguments, 1)
-        return self._wait()
-
-    def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
-        with _cuda_failures(self.session.drv), self.session.held():
-            if cold:
-                self.session.flush_l2()
-            self._queue(arguments, launches)
-        return self._wait() / launches
-
-    def _queue(self, arguments: Sequence[Any], launches: int) -> None:
-        session = self.session
-        session.begin.record(session.stream)
-        for _ in range(launches):
-            self.function.prepared_async_call(
-                self.grid, self.block, session.stream, *arguments, shared_size=self.shared
-            )
-        session.end.record(session.stream)
-
-    def _wait(self) -> float:
-        """Seconds between the two events, once both have happened."""
-        session = self.session
-        with _cuda_failures(session.drv):
-            session.end.synchronize()
-            return float(session.end.time_since(session.begin)) / 1e3
+    def call(self, arguments: Sequence[Any]) -> None:
+        self.function.prepared_async_call(
+            self.grid, self.block, self.session.stream, *arguments, shared_size=self.shared
+        )

@@ -30,6 +30,11 @@ class Nvcc:
     path: str
     version: str
 
+    @property
+    def library_folder(self) -> str:
+        """Where the libraries of this toolkit lie."""
+        return str(Path(self.path).resolve().parents[1] / "lib64")
+
 
 def folders() -> list[str]:
     """Folders besides PATH in which nvcc may lie, the most deliberate choice first."""

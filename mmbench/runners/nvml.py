@@ -43,9 +43,17 @@ class Card:
                 power_w=nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
                 temperature_c=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
                 throttle=", ".join(text for bit, text in _REASONS.items() if reasons & bit),
+                other_processes=self._other_processes(),
             )
         except nvml.NVMLError:
             return None
+
+    def _other_processes(self) -> int:
+        """Processes with a context on the card, besides one: ours. Containers hide the numbers."""
+        try:
+            return max(0, len(self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)) - 1)
+        except self._nvml.NVMLError:
+            return 0
 
 
 def open_card(pci_bus_id: str) -> Card | None:
