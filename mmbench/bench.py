@@ -6,6 +6,7 @@ output: what is shown and stored is its callers' affair.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import os
@@ -13,9 +14,9 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from mmbench import __version__, metrics
+from mmbench import __version__, baselines, figures, hints, metrics
 from mmbench.cache import source_hash
-from mmbench.errors import MmbenchError, UnfitError
+from mmbench.errors import MmbenchError, UnfitError, WrongRunnerError
 from mmbench.fitness import unfit_reason
 from mmbench.measure import StopRule
 from mmbench.results import Row
@@ -24,7 +25,7 @@ from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
 from mmbench.worker import Entry, Outcome, Task
 
-_STATUS = {"unfit": "skipped", "timeout": "timeout"}
+_STATUS = {"unfit": "skipped", "runner": "skipped", "timeout": "timeout"}
 _SLOWEST_FLOP_PER_SECOND = 5e7  # of any right kernel on the host; for the default time-out
 
 
@@ -54,11 +55,36 @@ class Bench:
     def __init__(self, runner: Runner, settings: Settings) -> None:
         self.runner = runner
         self.settings = settings
+        self._hints: dict[tuple[object, ...], bool] = {}
+
+    def quick(self) -> Bench:
+        """A bench of the same settings that takes few samples of each point."""
+        rule = self.settings.rule
+        few = dataclasses.replace(
+            rule, samples=min(5, rule.samples), min_time=min(0.02, rule.min_time),
+            budget=min(0.2, rule.budget), warm_up=min(0.02, rule.warm_up),
+        )  # fmt: skip
+        return Bench(self.runner, dataclasses.replace(self.settings, rule=few))
 
     def run(self, points: Sequence[Point], progress: Progress) -> Generator[Measured]:
-        """Measure the points one after the other, in their order."""
+        """Measure points apart, one after the other."""
         for group in self.run_groups([[point] for point in points], progress):
             yield from group
+
+    def baseline(self, name: str) -> str:
+        """The baseline to measure against: ``auto`` is the runner's own, where it is there."""
+        return self.runner.baseline() if name == "auto" else "" if name == "none" else name
+
+    def pairs(self, points: Sequence[Point], baseline: str) -> list[list[Point]]:
+        """Each point with the baseline's product beside it, where the library has it."""
+        return [
+            [point, Point(baselines.get(baseline, point.spec.product), point.problem, {})]
+            if baseline
+            and baselines.supports(baseline, point.spec.product)
+            and unfit_reason(point, self.runner.device) is None
+            else [point]
+            for point in points
+        ]
 
     def run_groups(
         self, groups: Sequence[Sequence[Point]], progress: Progress
@@ -85,7 +111,8 @@ class Bench:
         for i, point in enumerate(group):
             try:
                 if reason := unfit_reason(point, self.runner.device):
-                    raise UnfitError(reason)
+                    here = self.runner.device.runner in point.spec.runners
+                    raise UnfitError(reason) if here else WrongRunnerError(reason)
                 progress(f"{point}: compiling", None)
                 entries[i] = Entry(point, compiles.program(point))
             except MmbenchError as error:
@@ -93,8 +120,10 @@ class Bench:
         if entries:
             outcomes = self._outcomes(list(entries.values()), supervisor, progress)
             for (i, entry), outcome in zip(entries.items(), outcomes, strict=True):
-                results[i] = self._measured(entry, outcome)
-        return [results[i] for i in range(len(group))]
+                hint = self._hint(entry, outcome, supervisor)
+                results[i] = self._measured(entry, outcome, hint)
+        measured = [results[i] for i in range(len(group))]
+        return [_beside(each, measured) for each in measured]
 
     def _outcomes(
         self, entries: list[Entry], supervisor: Supervisor, progress: Progress
@@ -127,11 +156,35 @@ class Bench:
 
     def _failed(self, point: Point, error: MmbenchError, **more: object) -> Measured:
         status = _STATUS.get(error.kind, "failed")
-        kind = None if status == "skipped" else error.kind
+        kind = None if error.kind == "unfit" else error.kind
         row = self._row(point, status=status, kind=kind, reason=error.message, **more)
         return Measured(point, row, details=error.details)
 
-    def _measured(self, entry: Entry, outcome: Outcome) -> Measured:
+    def _hint(self, entry: Entry, outcome: Outcome, supervisor: Supervisor) -> str:
+        """What a wrong kernel may need; "" where nothing was found."""
+        if outcome.verdict is None or outcome.verdict.ok:
+            return ""
+        tried = hints.at_multiples_of_tile(entry.point)
+        if tried is None or unfit_reason(tried, self.runner.device):
+            return ""
+        key = _key(entry.point)
+        if key not in self._hints:
+            beside = hints.beside_multiples(tried)
+            self._hints[key] = self._is_right(
+                Entry(tried, entry.program), supervisor
+            ) and not self._is_right(Entry(beside, entry.program), supervisor)
+        return f"; {hints.needs_multiples(entry.point, tried)}" if self._hints[key] else ""
+
+    def _is_right(self, entry: Entry, supervisor: Supervisor) -> bool:
+        """Whether a point comes out right; it is not timed."""
+        task = Task((entry,), None, False, self.settings.seed)
+        try:
+            (found,) = supervisor.run(task, self._timeout(entry.point), lambda text, share: None)
+        except MmbenchError:
+            return False
+        return found.verdict is not None and found.verdict.ok
+
+    def _measured(self, entry: Entry, outcome: Outcome, hint: str = "") -> Measured:
         """The row of a point that reached the worker. Rates are for ok rows alone."""
         point, program = entry.point, entry.program
         cells: dict[str, object] = {"compile_s": program.compile_seconds}
@@ -146,9 +199,9 @@ class Bench:
             "error_bound": verdict.error_bound,
         }
         if not verdict.ok or outcome.timing is None:
-            row = self._row(point, status="wrong", reason=verdict.message, **cells)
+            row = self._row(point, status="wrong", reason=verdict.message + hint, **cells)
             return Measured(point, row)
-        cells |= self._rates(point, outcome)
+        cells |= figures.cells(point, outcome, self.runner.device, self.settings.cache == "cold")
         row = self._row(point, status="ok", **cells)
         return Measured(point, row, outcome.timing.samples)
 
@@ -169,46 +222,6 @@ class Bench:
             "local_bytes": used.local_bytes,
             "occupancy_percent": share,
         }
-
-    def _rates(self, point: Point, outcome: Outcome) -> dict[str, object]:
-        timing, telemetry, roof = (
-            outcome.timing, outcome.telemetry, self.runner.device.fp32_roof_gflops
-        )  # fmt: skip
-        assert timing is not None
-        size, seconds = point.spec.element_bytes, timing.median
-        flop = metrics.flop(point.problem)
-        declared = point.spec.declares_traffic
-        requested = metrics.requested_bytes(point.traffic(), size) if declared else None
-        compulsory = metrics.compulsory_bytes(point.problem, size)
-        gflops = metrics.giga_per_second(flop, seconds)
-        cells: dict[str, object] = {
-            "samples": len(timing.samples),
-            "time_ms_median": seconds * 1e3,
-            "time_ms_low": None if timing.low is None else timing.low * 1e3,
-            "time_ms_high": None if timing.high is None else timing.high * 1e3,
-            "time_ms_min": timing.fastest * 1e3,
-            "spread_percent": None if timing.spread is None else timing.spread * 100,
-            "flop": flop,
-            "gflops": gflops,
-            "roof_percent": (
-                100 * gflops / roof if roof and point.spec.dtype == "float32" else None
-            ),
-            "requested_bytes": requested,
-            "requested_gbs": requested and metrics.giga_per_second(requested, seconds),
-            "compulsory_bytes": compulsory,
-            "compulsory_gbs": metrics.giga_per_second(compulsory, seconds),
-            "arithmetic_intensity": (
-                metrics.arithmetic_intensity(flop, requested) if requested else None
-            ),
-        }
-        if telemetry is not None:
-            cells |= {
-                "sm_clock_mhz": telemetry.sm_clock_mhz,
-                "power_w": telemetry.power_w,
-                "temperature_c": telemetry.temperature_c,
-                "throttle": telemetry.throttle,
-            }
-        return cells
 
     def _row(self, point: Point, **cells: object) -> Row:
         return Row(**(self.identity(point) | _shape(point) | cells))  # type: ignore[arg-type]
@@ -237,8 +250,8 @@ class Bench:
             "device": device.name,
             "device_uuid": device.uuid,
             "kernel": spec.name,
-            "source_sha256": source_hash(spec.source, spec.path.parent),
-            "dtype": spec.dtype,
+            "source_sha256": source_hash(spec.source, spec.folders),
+            "dtype": spec.product.types,
             "m": point.problem.m,
             "n": point.problem.n,
             "k": point.problem.k,
@@ -252,6 +265,19 @@ class Bench:
         }
 
 
+def _beside(each: Measured, group: Sequence[Measured]) -> Measured:
+    """The same with its share of the baseline's rate, where both were measured side by side."""
+    for other in group:
+        library = other.point.spec.library
+        if library and other is not each and other.point.spec.product == each.point.spec.product:
+            cells: dict[str, object] = {"baseline": f"{library} ({other.row.flags})"}
+            if each.row.gflops and other.row.gflops:
+                cells["baseline_percent"] = 100 * each.row.gflops / other.row.gflops
+            row = dataclasses.replace(each.row, **cells)  # type: ignore[arg-type]
+            return dataclasses.replace(each, row=row)
+    return each
+
+
 def _finite(value: float | None) -> float | None:
     """No cell holds an infinity or a NaN: readers of CSV and JSON do not agree on those."""
     return value if value is not None and math.isfinite(value) else None
@@ -259,6 +285,8 @@ def _finite(value: float | None) -> float | None:
 
 def _shape(point: Point) -> dict[str, object]:
     """Block and grid as text, where the header's expressions have values at this point."""
+    if point.spec.library:
+        return {}
     try:
         launch = point.launch()
     except ValueError:

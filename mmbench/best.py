@@ -34,14 +34,15 @@ def best_tiles(rows: Sequence[Row]) -> list[Best]:
     for _, members in groupby(sorted(latest(rows), key=group), key=group):
         tiled = [row for row in members if row.tile_size is not None]
         right = sorted(
-            (row for row in tiled if row.status == "ok"), key=lambda row: row.time_ms_median or 0.0
+            (row for row in tiled if row.status == "ok" and row.plausible),
+            key=lambda row: row.time_ms_median or 0.0,
         )
         if len(tiled) > 1 and right:
-            found.append(Best(right[0], tuple(r for r in right[1:] if _is_tie(right[0], r))))
+            found.append(Best(right[0], tuple(r for r in right[1:] if is_tie(right[0], r))))
     return found
 
 
-def _is_tie(fastest: Row, other: Row) -> bool:
+def is_tie(fastest: Row, other: Row) -> bool:
     """Whether the intervals of the medians overlap."""
     if fastest.time_ms_high is None or other.time_ms_low is None:
         a, b = fastest.time_ms_median or 0.0, other.time_ms_median or 0.0

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from mmbench.device import Device
 from mmbench.doctor import Check
+from mmbench.probes import Roofs, TimerReport
 from mmbench.spec import KernelSpec
 
 
@@ -46,11 +47,11 @@ def kernel_page(spec: KernelSpec) -> RenderableType:
 
 
 def _facts(spec: KernelSpec) -> list[tuple[str, str]]:
-    arguments = ", ".join(a.name if a.is_matrix else f"{a.ctype} {a.name}" for a in spec.arguments)
+    arguments = ", ".join(map(str, spec.arguments))
     facts = [
         ("file", str(spec.path)),
         ("entry point", f"{spec.entry}({arguments})"),
-        ("element type", spec.dtype),
+        ("element type", spec.product.types),
         ("improves on", spec.after or "nothing: it is the first"),
         ("shapes", "any M, N, K" if spec.rectangular else "square, M = N = K"),
     ]
@@ -72,12 +73,12 @@ def _facts(spec: KernelSpec) -> list[tuple[str, str]]:
     return facts
 
 
-def device_page(device: Device) -> RenderableType:
-    """All that is known of a device."""
+def device_page(device: Device, roofs: Roofs | None = None) -> RenderableType:
+    """All that is known of a device, and the roofs that were measured on it."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for label, text in _device_facts(device):
+    for label, text in (*_device_facts(device), *_roof_facts(device, roofs)):
         table.add_row(label, text)
     return Group(Text(f"{device.runner}:{device.index}  {device.name}", "bold"), table)
 
@@ -102,6 +103,52 @@ def _device_facts(device: Device) -> list[tuple[str, str]]:
         facts.append(("driver", device.driver))
     facts.append(("compiler", device.compiler))
     return facts
+
+
+def _roof_facts(device: Device, roofs: Roofs | None) -> list[tuple[str, str]]:
+    if roofs is None:
+        return []
+    clock = f" at {roofs.fp32_clock_mhz:,.0f} MHz" if roofs.fp32_clock_mhz else ""
+    return [
+        ("FP32 measured", f"{roofs.fp32_gflops:,.0f} GFLOP/s{clock}"
+                          f"{_share(roofs.fp32_gflops, device.fp32_roof_gflops)}"),
+        ("copy measured", f"{roofs.copy_gbs:,.0f} GB/s, read and written"
+                          f"{_share(roofs.copy_gbs, device.dram_peak_gbs)}"),
+        ("measured on", roofs.date),
+    ]  # fmt: skip
+
+
+def _share(measured: float, peak: float | None) -> str:
+    return f", {100 * measured / peak:.0f} % of it" if peak else ""
+
+
+def timer_page(device: Device, report: TimerReport) -> RenderableType:
+    """What the timer adds to a launch, and how it agrees with the card's own clocks."""
+    floors = Table(box=None, pad_edge=False)
+    floors.add_column("an empty kernel")
+    floors.add_column("median us", justify="right")
+    for name, microseconds in report.floors_us.items():
+        floors.add_row(name, f"{microseconds:.2f}")
+    spins = Table(box=None, pad_edge=False)
+    for title in ("cycles", "timer us", "less floor", "card's timer us", "difference us"):
+        spins.add_column(title, justify="right")
+    for spin in report.spins:
+        net = spin.timer_us - report.floors_us["cold"]
+        spins.add_row(
+            f"{spin.cycles:,}", f"{spin.timer_us:.2f}", f"{net:.2f}", f"{spin.inside_us:.2f}",
+            f"{net - spin.inside_us:+.2f}",
+        )  # fmt: skip
+    nvml = f", NVML says {report.nvml_clock_mhz:,.0f}" if report.nvml_clock_mhz else ""
+    return Group(
+        Text(f"{device.name}, driver {device.driver}", "bold"),
+        floors,
+        Text(),
+        spins,
+        Text(
+            f"\nfloor {report.floors_us['cold']:.2f} us cold, bias at most {report.bias_us:.2f} us "
+            f"beyond it; the spins imply an SM clock of {report.clock_mhz:,.0f} MHz{nvml}."
+        ),
+    )
 
 
 def checks(found: Sequence[Check]) -> RenderableType:

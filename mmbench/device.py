@@ -48,6 +48,7 @@ class Device:
     multiprocessors: int | None = None
     multiprocessor: MultiprocessorLimits | None = None
     l2_bytes: int | None = None
+    clock_mhz: float | None = None  # the highest of the SMs
     fp32_roof_gflops: float | None = None
     dram_peak_gbs: float | None = None
     driver: str = ""

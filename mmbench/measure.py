@@ -13,6 +13,7 @@ from dataclasses import dataclass
 Sample = Callable[[], float]
 Clock = Callable[[], float]
 
+_FENCE = 3.0  # IQRs: Tukey's outer fences (Exploratory Data Analysis, 1977)
 _STEADY = 0.02  # warm-up ends when a sample is this close to the one before it
 
 
@@ -43,19 +44,23 @@ class Timing:
     high: float | None
     fastest: float
     spread: float | None
+    outliers: int = 0  # samples beyond the outer fences: 3 IQR outside of the quartiles
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Timing:
         """Median with its 95 % confidence interval; spread is the IQR over the median.
 
-        The interval is that of order statistics: the number of samples below the true median
-        is binomial(n, 1/2), whatever their distribution. It exists from 6 samples on.
+        Outliers are counted, never dropped. The interval is that of order statistics: the number
+        of samples below the true median is binomial(n, 1/2), whatever their distribution. It
+        exists from 6 samples on.
         """
         ordered = sorted(samples)
         n = len(ordered)
         middle = quantile(ordered, 0.5)
         rank = _lower_rank(n)
-        iqr = quantile(ordered, 0.75) - quantile(ordered, 0.25)
+        first, third = quantile(ordered, 0.25), quantile(ordered, 0.75)
+        iqr = third - first
+        fences = first - _FENCE * iqr, third + _FENCE * iqr
         return cls(
             samples=tuple(samples),
             median=middle,
@@ -63,6 +68,7 @@ class Timing:
             high=None if rank is None else ordered[n - 1 - rank],
             fastest=ordered[0],
             spread=iqr / middle if n > 2 else None,
+            outliers=sum(not fences[0] <= s <= fences[1] for s in ordered) if n > 3 else 0,
         )
 
     @property
@@ -101,18 +107,23 @@ def collect(sample: Sample, rule: StopRule, clock: Clock = time.perf_counter) ->
 
 
 def interleave(
-    kernels: Sequence[Sample], rule: StopRule, clock: Clock = time.perf_counter
+    kernels: Sequence[Sample],
+    rule: StopRule,
+    clock: Clock = time.perf_counter,
+    judged: Sequence[int] | None = None,
 ) -> list[list[float]]:
     """Sample several kernels in turn, A B B A A B ..., so that drift hits all of them alike.
 
-    The budget is for each of them. Returns their samples, equally many and in rounds.
+    Those that are ``judged``, all by default, are sampled until the rule is content with them;
+    its times count for each of them. Returns the samples, equally many and in rounds.
     """
     for sample in kernels:
         _warm_up(sample, rule, clock)
     taken: list[list[float]] = [[] for _ in kernels]
     begin = clock()
     order = list(range(len(kernels)))
-    while not _enough(taken, rule, clock() - begin):
+    judged = range(len(kernels)) if judged is None else judged
+    while not _enough(taken, rule, clock() - begin, judged):
         for i in order:
             taken[i].append(kernels[i]())
         order.reverse()
@@ -128,15 +139,17 @@ def _warm_up(sample: Sample, rule: StopRule, clock: Clock) -> None:
         last = now
 
 
-def _enough(taken: Sequence[Sequence[float]], rule: StopRule, elapsed: float) -> bool:
+def _enough(
+    taken: Sequence[Sequence[float]], rule: StopRule, elapsed: float, judged: Sequence[int]
+) -> bool:
     count = len(taken[0])
     if count == 0:
         return False
-    if elapsed >= rule.budget * len(taken):
+    if elapsed >= rule.budget * max(1, len(judged)):
         return True
-    if count < rule.samples or elapsed < rule.min_time * len(taken):
+    if count < rule.samples or elapsed < rule.min_time * max(1, len(judged)):
         return False
     # The interval narrows slowly, and sorting is not free: look after each tenth more samples.
     if count % max(1, count // 10):
         return False
-    return all(Timing.of(samples).precision <= rule.precision for samples in taken)
+    return all(Timing.of(taken[i]).precision <= rule.precision for i in judged)

@@ -50,9 +50,13 @@ class Row:
     time_ms_high: float | None = None
     time_ms_min: float | None = None
     spread_percent: float | None = None
+    outliers: int | None = None
+    timer_floor_ms: float | None = None
     flop: int | None = None
     gflops: float | None = None
     roof_percent: float | None = None
+    baseline: str | None = None
+    baseline_percent: float | None = None
     requested_bytes: int | None = None
     requested_gbs: float | None = None
     compulsory_bytes: int | None = None
@@ -67,8 +71,11 @@ class Row:
     compile_s: float | None = None
     sm_clock_mhz: int | None = None
     power_w: float | None = None
+    gflops_per_watt: float | None = None
+    joules: float | None = None
     temperature_c: int | None = None
     throttle: str | None = None
+    remarks: str | None = None
     seed: int | None = None
     flags: str | None = None
     driver: str | None = None
@@ -92,6 +99,11 @@ class Row:
         return (self.kernel, self.dtype, self.m, self.n, self.k, self.params)
 
     @property
+    def plausible(self) -> bool:
+        """Whether the figures can be: others are shown, but never taken as the best."""
+        return "implausible" not in (self.remarks or "")
+
+    @property
     def square(self) -> bool:
         return self.m == self.n == self.k
 
@@ -113,7 +125,7 @@ COLUMNS: tuple[Column, ...] = (
         "",
         "First 16 digits of the SHA-256 of the kernel's source and its local headers.",
     ),
-    Column("dtype", "", "Element type of A, B and C."),
+    Column("dtype", "", "Element type of A, B and C; `A and B/C` where C has another."),
     Column("m", "", "Rows of A and C."),
     Column("n", "", "Columns of B and C."),
     Column("k", "", "Columns of A and rows of B."),
@@ -127,7 +139,7 @@ COLUMNS: tuple[Column, ...] = (
         "`ok` (checked and measured), `wrong` (C is not A*B), `skipped` (declared unfit), "
         "`failed` (broke), `timeout`. Only `ok` rows have times and rates.",
     ),
-    Column("kind", "", "Kind of a failure: `compile`, `launch`, `crash`, ..."),
+    Column("kind", "", "Kind of a failure: `compile`, `launch`, `crash`, `runner`, ..."),
     Column("reason", "", "Why the row is not `ok`, in a sentence."),
     Column("checked", "", "How C was checked: every element, or rows and Freivalds' test."),
     Column(
@@ -141,14 +153,32 @@ COLUMNS: tuple[Column, ...] = (
     Column("time_ms_high", "ms", "Upper end of that interval; empty below 6 samples."),
     Column("time_ms_min", "ms", "Fastest sample."),
     Column("spread_percent", "%", "Interquartile range / median * 100."),
-    Column("flop", "FLOP", "2 * M * N * K: a multiply and an add for each product."),
-    Column("gflops", "GFLOP/s", "flop / median time / 10^9."),
+    Column(
+        "outliers",
+        "",
+        "Samples more than 3 interquartile ranges outside of the quartiles. None is dropped.",
+    ),
+    Column("timer_floor_ms", "ms", "What the timer reads of an empty kernel in this mode."),
+    Column(
+        "flop",
+        "FLOP",
+        "2 * M * N * K: a multiply and an add for each product; whole-number operations for "
+        "whole-number types.",
+    ),
+    Column("gflops", "GFLOP/s", "flop / median time / 10^9 (GOP/s for whole-number types)."),
     Column(
         "roof_percent",
         "%",
         "gflops / FP32 roof * 100. Roof = SMs * FMA units * 2 * highest SM clock; "
         "empty on the cpu runner.",
     ),
+    Column(
+        "baseline",
+        "",
+        "Library that was measured beside the kernel, in turns in one process, with its version "
+        "and math mode.",
+    ),
+    Column("baseline_percent", "%", "gflops / gflops of the baseline beside it * 100."),
     Column(
         "requested_bytes",
         "bytes",
@@ -185,10 +215,18 @@ COLUMNS: tuple[Column, ...] = (
         "from registers, shared memory and threads.",
     ),
     Column("compile_s", "s", "Seconds the compiler took; empty where the cache had the program."),
-    Column("sm_clock_mhz", "MHz", "SM clock right after the samples (NVML)."),
-    Column("power_w", "W", "Power draw right after the samples (NVML)."),
-    Column("temperature_c", "C", "Temperature right after the samples (NVML)."),
-    Column("throttle", "", "Reasons for which the clock was held down then (NVML)."),
+    Column("sm_clock_mhz", "MHz", "SM clock between samples, the median of readings (NVML)."),
+    Column("power_w", "W", "Power draw of the card, the median of the same readings (NVML)."),
+    Column("gflops_per_watt", "GFLOP/s/W", "gflops / power_w."),
+    Column("joules", "J", "power_w * median time: energy of one product at that draw."),
+    Column("temperature_c", "C", "Highest temperature of these readings (NVML)."),
+    Column("throttle", "", "Reasons for which the clock was held down meanwhile (NVML)."),
+    Column(
+        "remarks",
+        "",
+        "What a reader must know of the figures: `implausible`, at the timer's floor, noisy, "
+        "other processes on the device.",
+    ),
     Column("seed", "", "Seed of the inputs."),
     Column("flags", "", "Compiler options."),
     Column("driver", "", "Driver version and the CUDA version it supports."),

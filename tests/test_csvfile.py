@@ -35,6 +35,8 @@ FULL = make_row(
     block="16,16,1", grid="4,4,1", kind="none", reason="no reason", checked="rows", samples=12,
     time_ms_median=0.1 + 0.2, time_ms_low=1e-9, time_ms_high=123456.789, time_ms_min=5e-324,
     spread_percent=1 / 3, flop=2**62, gflops=1.7976931348623157e308, roof_percent=0.0,
+    baseline="cublas (13.0)", baseline_percent=99.5, outliers=0, timer_floor_ms=0.003,
+    gflops_per_watt=70.5, joules=0.1, remarks="noisy: spread 14 %",
     requested_bytes=10**15, requested_gbs=2.5, compulsory_bytes=3, compulsory_gbs=4.5,
     arithmetic_intensity=0.25, max_error=1.5e-7, error_bound=2e-6, registers=40, shared_bytes=2048,
     local_bytes=0, occupancy_percent=75.0, compile_s=0.5, sm_clock_mhz=1980, power_w=700.5,
