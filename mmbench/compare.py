@@ -19,24 +19,33 @@ from mmbench.spec import Point
 _POINT = ["kernel", "dtype", "m", "n", "k", "params"]
 _RESAMPLES = 2000
 _FEWEST = 6  # rounds for an interval
+MARGIN = 0.01  # below which a difference does not count
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Time of the baseline over time of the other: above 1 the other is faster."""
+    """Time of the baseline over time of the other: above 1 the other is faster.
+
+    ``low`` and ``high`` are its 95 % interval. Two that differ by less than ``margin`` (0.01 is
+    1 %) count as the same.
+    """
 
     value: float
     low: float | None = None
     high: float | None = None
+    margin: float = MARGIN
 
     @property
     def verdict(self) -> str:
-        """faster, slower or same, as far as the interval tells; unclear without one."""
+        """faster, slower or same where all of the interval says so; else unclear."""
         if self.low is None or self.high is None:
             return "unclear"
-        if self.low > 1:
+        most = 1 + self.margin
+        if self.low > most:
             return "faster"
-        return "slower" if self.high < 1 else "same"
+        if self.high < 1 / most:
+            return "slower"
+        return "same" if self.low >= 1 / most and self.high <= most else "unclear"
 
 
 @dataclass(frozen=True)
@@ -62,22 +71,28 @@ def group_points(points: Sequence[Point]) -> list[list[Point]]:
     return groups
 
 
-def compare_measured(group: Sequence[Measured]) -> list[Comparison]:
+def compare_measured(group: Sequence[Measured], margin: float = MARGIN) -> list[Comparison]:
     """The first of an interleaved group against each of the others."""
     first, *others = group
-    return [
-        Comparison(
-            first.row,
-            other.row,
-            ratio_of_rounds(first.samples, other.samples, first.row.seed or 0),
-            reason(first.row, other.row),
-        )
-        for other in others
-    ]
+    return [_compare_pair(first, other, margin) for other in others]
+
+
+def _compare_pair(first: Measured, other: Measured, margin: float) -> Comparison:
+    for row in (first.row, other.row):
+        if not row.plausible:
+            return Comparison(first.row, other.row, None, f"{row.kernel} is {row.remarks}")
+    ratio = ratio_of_rounds(first.samples, other.samples, first.row.seed or 0, margin)
+    return Comparison(first.row, other.row, ratio, reason(first.row, other.row))
+
+
+def geometric_mean(found: Sequence[Comparison]) -> float | None:
+    """Of all speed-ups; None where there is none."""
+    logs = [math.log(each.ratio.value) for each in found if each.ratio]
+    return math.exp(sum(logs) / len(logs)) if logs else None
 
 
 def ratio_of_rounds(
-    baseline: Sequence[float], other: Sequence[float], seed: int = 0
+    baseline: Sequence[float], other: Sequence[float], seed: int = 0, margin: float = MARGIN
 ) -> Ratio | None:
     """Ratio of the medians, with a 95 % interval from a bootstrap over rounds.
 
@@ -91,11 +106,11 @@ def ratio_of_rounds(
     medians = np.median(pairs, axis=1)
     value = float(medians[0] / medians[1])
     if rounds < _FEWEST:
-        return Ratio(value)
+        return Ratio(value, margin=margin)
     drawn = np.random.default_rng(seed).integers(0, rounds, (_RESAMPLES, rounds))
     resampled = np.median(pairs[:, drawn], axis=2)
     low, high = np.quantile(resampled[0] / resampled[1], [0.025, 0.975])
-    return Ratio(value, float(low), float(high))
+    return Ratio(value, float(low), float(high), margin)
 
 
 def reason(baseline: Row, other: Row) -> str:
@@ -138,17 +153,17 @@ class FileComparison:
     devices: tuple[str, str]
 
 
-def compare_files(old: Path, new: Path) -> FileComparison:
+def compare_files(old: Path, new: Path, margin: float = MARGIN) -> FileComparison:
     """Match the rows of two files by kernel, dtype, M, N, K and parameters."""
     before, after = _frame(old), _frame(new)
     both = before.merge(after, on=_POINT, suffixes=("_old", "_new"))
     if both.empty:
         raise UsageError(f"{old} and {new} have no point in common; nothing to compare")
-    comparisons = tuple(map(_compare_rows, both["row_old"], both["row_new"]))
-    ratios = pd.Series([each.ratio.value for each in comparisons if each.ratio], dtype=float)
+    pairs = zip(both["row_old"], both["row_new"], strict=True)
+    comparisons = tuple(_compare_rows(before_row, row, margin) for before_row, row in pairs)
     return FileComparison(
         comparisons=comparisons,
-        geometric_mean=None if ratios.empty else float(np.exp(np.log(ratios).mean())),
+        geometric_mean=geometric_mean(comparisons),
         only_old=_missing(before, after),
         only_new=_missing(after, before),
         devices=(_devices(before), _devices(after)),
@@ -172,15 +187,17 @@ def _devices(frame: pd.DataFrame) -> str:
     return ", ".join(sorted({row.device for row in frame["row"]}))
 
 
-def _compare_rows(old: Row, new: Row) -> Comparison:
+def _compare_rows(old: Row, new: Row, margin: float) -> Comparison:
     """Ratio of two medians measured apart; its interval is that of the extreme quotients."""
     if old.status != "ok" or new.status != "ok":
         return Comparison(old, new, None, new.reason or old.reason or "")
+    if not (old.plausible and new.plausible):
+        return Comparison(old, new, None, new.remarks or old.remarks or "")
     assert old.time_ms_median is not None
     assert new.time_ms_median is not None
     value = old.time_ms_median / new.time_ms_median
     if None in (old.time_ms_low, old.time_ms_high, new.time_ms_low, new.time_ms_high):
-        return Comparison(old, new, Ratio(value), "")
+        return Comparison(old, new, Ratio(value, margin=margin), "")
     low = (old.time_ms_low or 0.0) / (new.time_ms_high or math.inf)
     high = (old.time_ms_high or 0.0) / (new.time_ms_low or math.inf)
-    return Comparison(old, new, Ratio(value, low, high), "")
+    return Comparison(old, new, Ratio(value, low, high, margin), "")

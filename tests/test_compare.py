@@ -20,8 +20,9 @@ from mmbench.compare import (
 )
 from mmbench.csvfile import CsvWriter
 from mmbench.errors import UsageError
+from mmbench.product import Problem
 from mmbench.results import Row
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 
 
 def make_row(**cells: Any) -> Row:
@@ -72,7 +73,7 @@ def test_equal_kernels_are_told_apart_about_as_seldom_as_promised() -> None:
         if (ratio := ratio_of_rounds(noisy(1.0, 25, seed), noisy(1.0, 25, seed + 1000)))
     ]
     assert len(verdicts) == 40
-    assert verdicts.count("same") >= 34  # 95 % of 40 is 38
+    assert verdicts.count("faster") + verdicts.count("slower") <= 6
 
 
 def test_the_interval_narrows_with_more_rounds() -> None:
@@ -124,20 +125,6 @@ def test_no_samples_have_no_ratio() -> None:
 def test_the_interval_is_reproducible() -> None:
     base, other = noisy(2.0, 20, seed=8), noisy(1.0, 20, seed=9)
     assert ratio_of_rounds(base, other, seed=1) == ratio_of_rounds(base, other, seed=1)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [
-        (1.01, 1.2, "faster"),
-        (0.8, 0.99, "slower"),
-        (0.9, 1.1, "same"),
-        (1.0, 1.0, "same"),
-        (None, None, "unclear"),
-    ],
-)
-def test_verdicts(low: float | None, high: float | None, verdict: str) -> None:
-    assert Ratio(1.0, low, high).verdict == verdict
 
 
 def test_the_first_is_the_baseline_of_all_others() -> None:
@@ -217,7 +204,7 @@ def test_files_are_matched_by_point(tmp_path: Path) -> None:
     found = compare_files(old, new)
     by_n = {each.other.n: each.ratio for each in found.comparisons}
     assert {n: ratio.value for n, ratio in by_n.items() if ratio} == {1: 2.0, 2: 0.5, 3: 1.0}
-    assert [ratio.verdict for ratio in by_n.values() if ratio] == ["faster", "slower", "same"]
+    assert [ratio.verdict for ratio in by_n.values() if ratio] == ["faster", "slower", "unclear"]
     assert found.geometric_mean == pytest.approx(1.0)
     assert [row.n for row in found.only_old] == [4]
     assert [row.n for row in found.only_new] == [5, 6]
@@ -240,7 +227,7 @@ def test_nothing_to_compare_has_no_mean(tmp_path: Path) -> None:
 
 
 def test_a_file_against_itself_is_the_same(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.csv", timed(1.0, 0.01), timed(2.0, 0.0, n=128))
+    path = write(tmp_path / "a.csv", timed(1.0, 0.001), timed(2.0, 0.0, n=128))
     found = compare_files(path, path)
     assert [each.ratio.verdict for each in found.comparisons if each.ratio] == ["same", "same"]
     assert found.geometric_mean == 1.0
