@@ -9,6 +9,7 @@ in either page is typed by hand: they come from the CSV under results/ that is n
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
@@ -19,16 +20,17 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from mmbench import best, check_view, csvfile, kernels, table
+from mmbench import baselines, best, check_view, csvfile, kernels, rungs, table
 from mmbench.check import check_kernel
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.results import COLUMNS, Row
 
 ROOT = Path(__file__).parent.parent
 H200 = ROOT / "results" / "h200.csv"
+LADDER = ROOT / "results" / "h200-ladder.csv"
 COUNTERS = ROOT / "results" / "h200-counters.json"
 WIDTH = 120
-PAGES = ("README.md", "docs/columns.md", "docs/counters.md")
+PAGES = ("README.md", "docs/columns.md", "docs/counters.md", "docs/peers.md")
 
 
 def h200_rows() -> list[Row]:
@@ -135,7 +137,34 @@ def counters() -> str:
     return "\n".join(lines)
 
 
+def benchmark_report(name: str) -> str:
+    """What a script under benchmarks/ says of its results under results/, if they are there."""
+    kept = ROOT / "results" / f"h200-{name.replace('_', '-')}.json"
+    if not kept.is_file():
+        return "(not measured yet)"
+    script = ROOT / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    text: str = module.report(json.loads(kept.read_text()))
+    return text.strip()
+
+
+def ladder_table() -> str:
+    """``mmbench ladder`` on the H200, as it was shown."""
+    rows = csvfile.read_rows(LADDER)
+    specs = [spec for spec in kernels.ladder() if any(row.kernel == spec.name for row in rows)]
+    libraries = [row for row in rows if row.kernel in baselines.NAMES]
+    found = rungs.climb(specs, rows)
+    return as_text(table.ladder(found, libraries, h200_device(), "GPU", WIDTH), WIDTH)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "peers": lambda: benchmark_report("peers"),
+    "sweep-speed": lambda: benchmark_report("sweep_speed"),
     "h200-run": h200_run,
     "h200-sweep": h200_sweep,
     "check": check_example,

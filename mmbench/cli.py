@@ -20,15 +20,20 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from mmbench.bench import Bench, Measured
+    from mmbench.compare import Comparison
+    from mmbench.overrides import Overrides
+    from mmbench.product import Problem
     from mmbench.results import Row
+    from mmbench.runners import Runner
     from mmbench.spec import KernelSpec, Point
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 0, 1, 2, 130
-KERNEL_FAILURES = ("compile", "launch", "crash", "timeout")  # the kernel's fault, not the command's
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_SLOWER, EXIT_UNCLEAR, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
+KERNEL_FAILURES = ("launch", "crash", "timeout")  # the kernel's fault, not the command's
 DEFAULT_RUN_N = 1024
 DEFAULT_SWEEP_N = {"cuda": "256:8192:*2", "cpu": "128:1024:*2"}
+DEFAULT_LADDER_N = {"cuda": 4096, "cpu": 512}
 
 
 class Axis(click.ParamType[tuple[int, ...]]):
@@ -45,6 +50,43 @@ class Axis(click.ParamType[tuple[int, ...]]):
             return parse_axis(str(value))
         except UsageError as error:
             self.fail(error.message, param, ctx)
+
+
+class Parameter(click.ParamType[tuple[str, tuple[int, ...]]]):
+    """Values of a kernel's parameter: BM=64,128."""
+
+    name = "name=values"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, tuple[int, ...]]:
+        from mmbench.axes import parse_axis
+
+        name, equals, values = str(value).partition("=")
+        if not equals or not name.isidentifier():
+            self.fail(f'"{value}" is not NAME=VALUES, such as BM=64,128', param, ctx)
+        try:
+            return name, parse_axis(values)
+        except UsageError as error:
+            self.fail(error.message, param, ctx)
+
+
+class Percent(click.ParamType[float]):
+    """A share: 2% or 0.02."""
+
+    name = "percent"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        text = str(value)
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share < 1:
+            self.fail(f'"{value}" is no share; write 2% or 0.02', param, ctx)
+        return share
 
 
 class Index(click.ParamType[tuple[int, int, int]]):
@@ -121,11 +163,62 @@ _shape_options = _options(
     click.option("-m", "--m", "m", type=click.IntRange(min=1), help="Rows of C, if not N."),
     click.option("-k", "--k", "k", type=click.IntRange(min=1), help="Inner size, if not N."),
 )
-_entry_option = click.option(
-    "--entry", help="Which __global__ function of a .cu file without a header."
+_reading_options = _options(
+    click.option("--entry", help="Which __global__ function of a .cu file without a header."),
+    click.option(
+        "--args",
+        metavar="ROLES",
+        help="What is passed for each parameter: A, B, C, null, M, N, K, lda, ldb, ldc, alpha, "
+        'beta or a number, e.g. "C,A,B,K,N" or "out=C, bias=null".',
+    ),
+    click.option("--shared", metavar="BYTES", help='Dynamic shared memory, e.g. "2*T*T*4".'),
+    click.option(
+        "-D",
+        "--define",
+        "defines",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Set a macro or constant of the file; VALUE may use M, N, K and T.",
+    ),
+    click.option(
+        "-I",
+        "--include",
+        "includes",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="A folder with headers, besides that of the file.",
+    ),
+    click.option(
+        "--layout",
+        metavar="ORDER",
+        help="Storage of A, B and C: row, col, or e.g. B=col.  [default: row]",
+    ),
+    click.option("--trans-a", is_flag=True, help="A is stored transposed (K x M)."),
+    click.option("--trans-b", is_flag=True, help="B is stored transposed (N x K)."),
+    click.option("--alpha", type=float, help="C = alpha*A*B + beta*C.  [default: 1]"),
+    click.option("--beta", type=float, help="1: the kernel adds to C.  [default: 0]"),
 )
-_tile_option = click.option(
-    "-t", "--tile", "tiles", type=Axis(), help="TILE_SIZE, e.g. 8,16,32.  [default: the kernel's]"
+_launch_options = _options(
+    click.option("--block", metavar="X,Y", help='Block of the launch, e.g. "T,T" or 256.'),
+    click.option("--grid", metavar="X,Y", help='Its grid, e.g. "ceil(N/64),ceil(M/64)".'),
+)
+_kernel_options = _options(_reading_options, _launch_options)
+_tile_option = _options(
+    click.option(
+        "-t",
+        "--tile",
+        "tiles",
+        type=Axis(),
+        help="TILE_SIZE, e.g. 8,16,32.  [default: the kernel's]",
+    ),
+    click.option(
+        "-p",
+        "--param",
+        "params",
+        type=Parameter(),
+        multiple=True,
+        help="Another parameter of the kernel, e.g. BM=64,128.  [default: as tuned, or the first]",
+    ),
 )
 _measure_options = _options(
     click.option(
@@ -133,6 +226,12 @@ _measure_options = _options(
         type=click.Choice(["cold", "hot"]),
         help="cold: overwrite the L2 before each launch. hot: launch in a row.  "
         "[default: cold on a GPU, hot on the host]",
+    ),
+    click.option(
+        "--baseline",
+        type=click.Choice(["auto", "none", "cublas", "cublas:default", "blas"]),
+        help="Library to measure each point beside, in turns.  "
+        "[default: auto, cublas on a GPU and blas on the host; none for sweep]",
     ),
     click.option("--seed", default=0, show_default=True, help="Seed of the random inputs."),
     click.option(
@@ -145,9 +244,7 @@ _measure_options = _options(
     click.option(
         "--min-time",
         type=click.FloatRange(min=0),
-        default=0.5,
-        show_default=True,
-        help="Shortest time to sample a point, in seconds.",
+        help="Shortest time to sample a point, in seconds.  [default: 0.5, or --max-time]",
     ),
     click.option(
         "--max-time",
@@ -167,8 +264,8 @@ _measure_options = _options(
 
 @cli.command()
 @click.option("--kernel", "names", multiple=True, help="Name or .cu file; repeat for several.")
-@_entry_option
-@click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
+@_kernel_options
+@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
               help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
 @_tile_option
 @_shape_options
@@ -180,9 +277,9 @@ _measure_options = _options(
               help="Also write the rows to this .csv (with a .json beside it).")  # fmt: skip
 def run(
     names: tuple[str, ...],
-    entry: str | None,
-    n: tuple[int, ...],
+    n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
     m: int | None,
     k: int | None,
     runner: str,
@@ -196,11 +293,12 @@ def run(
     from mmbench import axes, csvfile, sidecar
 
     bench = _open_bench(runner, device, measure)
-    specs = _select(names, entry)
-    points = axes.points(specs, axes.problems(n, m, k), tiles)
+    specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "auto")
+    problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
+    points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
     with (
         _Output(out, bench, specs, append=False) as output,
-        closing(_measure(bench, points, verbose)) as measuring,
+        closing(_measure(bench, points, verbose, bench.baseline(baseline))) as measuring,
     ):
         measured = list(output.keep(measuring))
     if form == "csv":
@@ -219,7 +317,7 @@ def run(
 
 @cli.command()
 @click.argument("names", metavar="[KERNEL]...", nargs=-1)
-@_entry_option
+@_kernel_options
 @click.option("-n", "--n", "n", type=Axis(),
               help="Values of N.  [default: 256:8192:*2 on a GPU, 128:1024:*2 on the host]"
               )  # fmt: skip
@@ -233,9 +331,9 @@ def run(
               help="Go on with this CSV: measure what it lacks and add to it.")  # fmt: skip
 def sweep(
     names: tuple[str, ...],
-    entry: str | None,
     n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
     m: int | None,
     k: int | None,
     runner: str,
@@ -250,22 +348,23 @@ def sweep(
     Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
     .cu file; without one the default kernels are swept.
     """
-    from mmbench import axes, best, csvfile, table
+    from mmbench import axes, baselines, best, csvfile, table
     from mmbench.results import latest
 
     if out and resume:
         raise click.UsageError("--resume already names the file; leave --out away")
     bench = _open_bench(runner, device, measure)
-    specs = _select(names, entry)
-    n = n or axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
-    points = axes.points(specs, axes.problems(n, m, k), tiles)
+    specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "none")
+    usual = axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
+    points = axes.points(specs, _problems(specs, n, m, k, usual), tiles, dict(params))
     path = resume or out or _default_csv(bench)
     left = bench.remaining(points, csvfile.read_rows(resume)) if resume else points
     if resume:
         _say(f"{len(points) - len(left)} of {len(points)} points are in {resume} already")
     with _Output(path, bench, specs, append=resume is not None) as output:
         try:
-            with closing(_measure(bench, left, verbose)) as measuring:
+            library = bench.baseline(baseline)
+            with closing(_measure(bench, left, verbose, library)) as measuring:
                 for _ in output.keep(measuring):
                     pass
         except KeyboardInterrupt:
@@ -275,7 +374,8 @@ def sweep(
             )
             return EXIT_INTERRUPTED
     asked = {bench.point_key(point) for point in points}
-    rows = [row for row in latest(csvfile.read_rows(path)) if row.point_key in asked]
+    written = latest(csvfile.read_rows(path))
+    rows = [row for row in written if row.point_key in asked or row.kernel in baselines.NAMES]
     _print_results(rows, bench)
     if found := best.best_tiles(rows):
         _console().print()
@@ -286,23 +386,33 @@ def sweep(
 
 @cli.command()
 @click.argument("names", metavar="KERNEL KERNEL... | OLD.csv NEW.csv", nargs=-1)
-@_entry_option
-@click.option("-n", "--n", "n", type=Axis(), default=str(DEFAULT_RUN_N), show_default=True,
+@_kernel_options
+@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
               help="Values of N.")  # fmt: skip
 @_tile_option
 @_shape_options
 @_runner_options
 @_measure_options
+@click.option("--margin", type=Percent(), default="1%", show_default=True,
+              help="Differences below this count as the same.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice(["slower"]),
+              help="Exit 3 if a kernel is slower than the first, 4 if that stays unclear."
+              )  # fmt: skip
+@click.option("--format", "form", type=click.Choice(["table", "markdown", "json"]),
+              default="table", show_default=True, help="What is printed.")  # fmt: skip
 def compare(
     names: tuple[str, ...],
-    entry: str | None,
-    n: tuple[int, ...],
+    n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
     m: int | None,
     k: int | None,
     runner: str,
     device: int,
     verbose: bool,
+    margin: float,
+    fail_on: str | None,
+    form: str,
     **measure: Any,
 ) -> int:
     """Compare kernels, measured in turns in one run, or two CSV files.
@@ -316,48 +426,72 @@ def compare(
     if files:
         if len(files) != len(names) or len(names) != 2:
             raise click.UsageError("compare either kernels or exactly two CSV files")
-        return _compare_files(Path(names[0]), Path(names[1]))
-    bench = _open_bench(runner, device, measure)
-    return _compare_kernels(_select(names, entry), (n, m, k), tiles, bench, verbose)
-
-
-def _compare_files(old: Path, new: Path) -> int:
-    from mmbench import compare as comparing
-    from mmbench import table
-
-    found = comparing.compare_files(old, new)
-    _console().print(table.file_comparison(found, (old.name, new.name)))
-    return _exit_code(each.other for each in found.comparisons)
-
-
-def _compare_kernels(
-    specs: Sequence[KernelSpec],
-    shape: tuple[Sequence[int], int | None, int | None],
-    tiles: Sequence[int] | None,
-    bench: Bench,
-    verbose: bool,
-) -> int:
+        return _compare_files(Path(names[0]), Path(names[1]), margin, fail_on, form)
     from mmbench import axes, table
+
+    bench = _open_bench(runner, device, measure)
+    specs = _select(names, measure, bench.runner)
+    problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
     from mmbench import compare as comparing
 
     if len(specs) < 2:
         raise click.UsageError("name two different kernels")
-    groups = comparing.group_points(axes.points(specs, axes.problems(*shape), tiles))
+    points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
+    groups = comparing.group_points(points)
     rows: list[Row] = []
     found: list[comparing.Comparison] = []
     with closing(_measure_groups(bench, groups, verbose)) as measuring:
         for measured in measuring:
             rows += [each.row for each in measured]
-            found += comparing.compare_measured(measured)
-    _print_results(rows, bench)
-    _console().print()
-    _console().print(table.comparisons(found))
-    return _exit_code(rows)
+            found += comparing.compare_measured(measured, margin)
+    if form == "table":
+        _print_results(rows, bench)
+        _console().print()
+        _console().print(table.comparisons(found))
+    else:
+        _print_comparisons(found, form)
+    return _exit_code(rows) or _verdict_code(found, fail_on)
+
+
+def _compare_files(old: Path, new: Path, margin: float, fail_on: str | None, form: str) -> int:
+    from mmbench import compare as comparing
+    from mmbench import table
+
+    found = comparing.compare_files(old, new, margin)
+    if form == "table":
+        _console().print(table.file_comparison(found, (old.name, new.name)))
+    else:
+        _print_comparisons(found.comparisons, form)
+    rows = [each.other for each in found.comparisons]
+    return _exit_code(rows) or _verdict_code(found.comparisons, fail_on)
+
+
+def _print_comparisons(found: Sequence[Comparison], form: str) -> None:
+    import json
+
+    from mmbench import compare as comparing
+    from mmbench import compare_report
+
+    mean = comparing.geometric_mean(found)
+    if form == "markdown":
+        click.echo(compare_report.to_markdown(found, mean))
+    else:
+        click.echo(json.dumps(compare_report.to_json(found, mean), indent=1, allow_nan=False))
+
+
+def _verdict_code(found: Sequence[Comparison], fail_on: str | None) -> int:
+    """What CI is told of the comparisons, where it has asked for that."""
+    if fail_on is None:
+        return EXIT_OK
+    verdicts = {each.ratio.verdict if each.ratio else "unclear" for each in found}
+    if fail_on in verdicts:
+        return EXIT_SLOWER
+    return EXIT_UNCLEAR if "unclear" in verdicts else EXIT_OK
 
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
-@_entry_option
+@_kernel_options
 @click.option("-n", "--n", "n", type=Axis(),
               help="Sizes to check at.  [default: small ones that expose faults]"
               )  # fmt: skip
@@ -372,14 +506,15 @@ def _compare_kernels(
               show_default=True, help="Seconds for one point.")  # fmt: skip
 def check(
     name: str,
-    entry: str | None,
     n: tuple[int, ...] | None,
     tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
     m: int | None,
     k: int | None,
     runner: str,
     form: str,
     timeout: float,
+    **reading: Any,
 ) -> int:
     """Find out why a kernel is wrong: races, stray accesses, missing barriers, with the line.
 
@@ -389,11 +524,11 @@ def check(
     from mmbench import axes, check_view
     from mmbench import check as checking
 
-    spec = _get(name, entry)
+    spec = _get(name, reading, runner)
     points = checking.choose_points(spec)
-    if n or tiles or m or k:
+    if n or tiles or params or m or k:
         sizes = n or tuple(dict.fromkeys(point.problem.n for point in points))
-        points = axes.points([spec], axes.problems(sizes, m, k), tiles)
+        points = axes.points([spec], axes.problems(sizes, m, k), tiles, dict(params))
     points = _fit(points, runner)
     if runner == "cuda":
         from mmbench.check import sanitizer
@@ -431,7 +566,7 @@ def _fit(points: Sequence[Point], runner: str) -> list[Point]:
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
-@_entry_option
+@_kernel_options
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=256, show_default=True,
               help="Edge of the matrices.")  # fmt: skip
 @click.option("-t", "--tile", "tiles", type=Axis(),
@@ -439,11 +574,11 @@ def _fit(points: Sequence[Point], runner: str) -> list[Point]:
 @_shape_options
 def profile(
     name: str,
-    entry: str | None,
     n: int,
     tiles: tuple[int, ...] | None,
     m: int | None,
     k: int | None,
+    **reading: Any,
 ) -> int:
     """Read the GPU's counters for one launch: model, counted and measured side by side.
 
@@ -452,7 +587,7 @@ def profile(
     """
     from mmbench import axes, check_view, profiling
 
-    spec = _get(name, entry)
+    spec = _get(name, reading, "cuda")
     points = axes.points([spec], axes.problems([n], m, k), tiles)
     (point,) = _fit(points[-1:], "cuda")
     _console().print(check_view.profile(point, profiling.profile(point)))
@@ -461,7 +596,7 @@ def profile(
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
-@_entry_option
+@_reading_options
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=8, show_default=True,
               help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
 @_shape_options
@@ -475,7 +610,6 @@ def profile(
               help="Write the walk to this page instead.")  # fmt: skip
 def explain(
     name: str,
-    entry: str | None,
     n: int,
     m: int | None,
     k: int | None,
@@ -484,6 +618,7 @@ def explain(
     thread: tuple[int, int, int],
     seed: int,
     html: Path | None,
+    **reading: Any,
 ) -> int:
     """Walk with one thread through a kernel: what it loads, waits for, reads, adds and stores.
 
@@ -494,7 +629,7 @@ def explain(
     from mmbench import explain as explaining
     from mmbench.explain import words
 
-    points = axes.points([_get(name, entry)], axes.problems([n], m, k), [tile])
+    points = axes.points([_get(name, reading, "cpu")], axes.problems([n], m, k), [tile])
     point = _fit(points[:1], "cpu")[0]
     found = explaining.explain(point, block, thread, seed=seed)
     if html is None:
@@ -506,11 +641,176 @@ def explain(
         from mmbench.explain import html_view
 
         try:
-            html.write_text(html_view.render(found), encoding="utf-8")
+            html.write_text(html_view.render(found), encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             raise UsageError(f"{html}: {error.strerror}") from None
         _say(f"wrote {html}")
     return EXIT_OK if words.check(found)[0] else EXIT_FAILED
+
+
+@cli.command()
+@click.option("-n", "--n", "n", type=click.IntRange(min=1), help="Edge of the matrices.  "
+              f"[default: {DEFAULT_LADDER_N['cuda']} on a GPU, {DEFAULT_LADDER_N['cpu']} on the "
+              "host]")  # fmt: skip
+@_tile_option
+@_shape_options
+@_runner_options
+@_measure_options
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
+              help="Also write the rows to this .csv (with a .json beside it).")  # fmt: skip
+def ladder(
+    n: int | None,
+    tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
+    m: int | None,
+    k: int | None,
+    runner: str,
+    device: int,
+    out: Path | None,
+    verbose: bool,
+    **measure: Any,
+) -> int:
+    """Climb from the first built-in kernel to the last: what does each idea gain, and why?
+
+    Every kernel is measured beside the library, with its tuned parameters or all values of
+    TILE_SIZE, of which the fastest counts.
+    """
+    from mmbench import axes, kernels, rungs, table
+
+    bench = _open_bench(runner, device, measure)
+    specs = [spec for spec in kernels.ladder() if bench.runner.device.runner in spec.runners]
+    size = n or DEFAULT_LADDER_N[bench.runner.device.runner]
+    points = axes.points(specs, axes.problems([size], m, k), tiles, dict(params), _tuned(bench))
+    library = bench.baseline(measure["baseline"] or "auto")
+    with (
+        _Output(out, bench, specs, append=False) as output,
+        closing(_measure(bench, points, verbose, library)) as measuring,
+    ):
+        rows = [each.row for each in output.keep(measuring)]
+    found = rungs.climb(specs, rows)
+    libraries = [row for row in rows if _is_library(row)]
+    device_of, times = bench.runner.device, bench.runner.times
+    _console().print(table.ladder(found, libraries, device_of, times, _console().width))
+    return _exit_code(row for row in rows if row.status != "skipped")
+
+
+@cli.command()
+@click.argument("name", metavar="KERNEL")
+@_kernel_options
+@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
+              help="Values of N, each tuned for itself.")  # fmt: skip
+@_tile_option
+@_shape_options
+@_runner_options
+@_measure_options
+@click.option("--most", type=click.IntRange(min=2), default=200, show_default=True,
+              help="Most configurations to try for each N.")  # fmt: skip
+@click.option("--margin", type=Percent(), default="1%", show_default=True,
+              help="Differences below this are ties.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Do not keep the winners.")
+def tune(
+    name: str,
+    n: tuple[int, ...] | None,
+    tiles: tuple[int, ...] | None,
+    params: tuple[tuple[str, tuple[int, ...]], ...],
+    m: int | None,
+    k: int | None,
+    runner: str,
+    device: int,
+    most: int,
+    margin: float,
+    dry_run: bool,
+    verbose: bool,
+    **measure: Any,
+) -> int:
+    """Find a kernel's best parameters: every configuration is verified, the best are timed again.
+
+    Small spaces are tried whole; of larger ones a random half of --most, then the neighbours of
+    the fastest. The winners are kept for this device, and run, compare and ladder take them.
+    """
+    from mmbench import table, tuned, tuning
+    from mmbench.fitness import unfit_reason
+
+    bench = _open_bench(runner, device, measure)
+    (spec,) = _select([name], measure, bench.runner)
+    if not spec.params:
+        raise UsageError(
+            f"{spec.name} has no parameters to tune; [params] in its header names them"
+        )
+    values = dict(params) | ({"TILE_SIZE": tiles} if tiles else {})
+    here = bench.runner.device
+    quick = bench.quick()
+    code = EXIT_OK
+    for problem in _problems([spec], n, m, k, (DEFAULT_RUN_N,)):
+        points = tuning.space(spec, problem, values, lambda point: not unfit_reason(point, here))
+        if not points:
+            raise UsageError(f"no configuration of {spec.name} fits at {problem} on this device")
+
+        def measured(chosen: Sequence[Point]) -> list[Measured]:
+            with closing(_measure(quick, chosen, verbose)) as measuring:
+                return list(measuring)
+
+        found = tuning.explore(points, most, measure["seed"], measured)
+        final = tuning.finalists(found)
+        again: list[Measured] = []
+        if final:
+            with closing(_measure_groups(bench, [final], verbose)) as measuring:
+                again = [each for group in measuring for each in group]
+        won = tuning.winner(again, found, margin)
+        _console().print(table.tuning(spec, problem, won, len(points)))
+        if won is None:
+            code = EXIT_FAILED
+        elif not dry_run:
+            tuned.save(here.name, spec, problem, won.measured.point.params)
+    if code == EXIT_OK and not dry_run:
+        _say(f"kept in {tuned.path()}")
+    return code
+
+
+@cli.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...",
+                type=click.Path(dir_okay=False, path_type=Path))  # fmt: skip
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="pictures",
+              show_default=True, help="Folder for the pictures.")  # fmt: skip
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(["speed", "tiles", "roofline"]),
+              help="Which pictures; repeat for several.  [default: all]")  # fmt: skip
+@click.option("--format", "forms", multiple=True, type=click.Choice(["png", "svg"]),
+              help="File formats; repeat for both.  [default: both]")  # fmt: skip
+@click.option("--terminal", is_flag=True, help="Draw GFLOP/s over N here instead.")
+def plot(
+    files: tuple[Path, ...],
+    out: Path,
+    kinds: tuple[str, ...],
+    forms: tuple[str, ...],
+    terminal: bool,
+) -> None:
+    """Draw results: GFLOP/s over N, tile over N, roofline. Files of one device go together."""
+    from mmbench import plotting
+
+    if terminal:
+        console = _console()
+        height = max(12, min(console.height - 4, 30))
+        colour, plain = console.color_system is not None, not console.encoding.startswith("utf")
+        click.echo(plotting.terminal(files, console.width, height, colour, plain=plain))
+        return
+    for path in plotting.write(files, out, kinds or plotting.KINDS, forms or plotting.FORMATS):
+        _say(f"wrote {path}")
+
+
+@cli.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path),
+              default="report.html", show_default=True, help="The page to write.")  # fmt: skip
+def report(file: Path, out: Path) -> None:
+    """Write one page of a CSV: tables, pictures, environment, and how to read them."""
+    from mmbench import report as reporting
+
+    page = reporting.of_file(file)
+    try:
+        out.write_text(page, encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise UsageError(f"{out}: {error.strerror}") from None
+    _say(f"wrote {out}")
 
 
 @cli.command(name="list")
@@ -523,16 +823,41 @@ def list_kernels() -> None:
 
 @cli.command()
 @click.argument("name", metavar="KERNEL")
-@_entry_option
-def show(name: str, entry: str | None) -> None:
+@_kernel_options
+def show(name: str, **reading: Any) -> None:
     """Show a kernel: its header in words and its source."""
     from mmbench import catalogue_view
 
-    _console().print(catalogue_view.kernel_page(_get(name, entry)))
+    _console().print(catalogue_view.kernel_page(_get(name, reading)))
 
 
 @cli.command()
-def devices() -> None:
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_kernel_options
+@click.option("--stdout", is_flag=True, help="Print the header instead of writing it.")
+def init(file: Path, stdout: bool, **reading: Any) -> None:
+    """Write a header into the top of a .cu file: what mmbench has read from it, to be edited.
+
+    The options say what cannot be read. From then on the file needs none of them.
+    """
+    from mmbench import header
+    from mmbench.infer import header_text
+
+    if header.has_header(header.read_source(file)):
+        raise UsageError(f"{file} has a header already; edit that one (mmbench show {file})")
+    text = header_text(_get(str(file), reading, "auto"))
+    if stdout:
+        click.echo(text, nl=False)
+    else:
+        header.write_on_top(file, text)
+        _say(f"wrote {len(text.splitlines())} lines into the top of {file}")
+
+
+@cli.command()
+@click.option("--roofs", is_flag=True,
+              help="Measure what a GPU reaches: FP32 FMAs, and a copy in DRAM.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Measure the roofs anew.")
+def devices(roofs: bool, again: bool) -> None:
     """List what kernels can run on."""
     from mmbench import catalogue_view
     from mmbench.errors import RunnerUnavailableError
@@ -552,19 +877,38 @@ def devices() -> None:
     except RunnerUnavailableError as error:
         reasons.append(f"no cpu runner: {error.message}")
     for device in found:
-        _console().print(catalogue_view.device_page(device))
+        measured = None
+        if roofs and device.runner == "cuda":
+            from mmbench import lock, probes
+
+            with lock.held(device.uuid, _say):
+                measured = probes.measured_roofs(device, again)
+        _console().print(catalogue_view.device_page(device, measured))
         _console().print()
     for reason in reasons:
         _say(reason)
 
 
 @cli.command()
-def doctor() -> int:
+@click.option("--timer", is_flag=True,
+              help="Time an empty kernel and kernels of known length on the GPU.")  # fmt: skip
+@click.option("--device", default=0, show_default=True, help="Index of the CUDA device.")
+def doctor(timer: bool, device: int) -> int:
     """Check what is installed for each runner, and say how to mend what is missing.
 
     Exits 0 if at least one runner works.
     """
     from mmbench import catalogue_view
+
+    if timer:
+        from mmbench import lock, probes
+        from mmbench.runners import open_runner
+
+        opened = open_runner("cuda", device)[0].device
+        with lock.held(opened.uuid, _say):
+            report = probes.timer_report(device)
+        _console().print(catalogue_view.timer_page(opened, report))
+        return EXIT_OK
     from mmbench import doctor as examining
 
     checks = examining.examine()
@@ -574,20 +918,99 @@ def doctor() -> int:
     return EXIT_OK if works else EXIT_USAGE
 
 
-def _select(names: Sequence[str], entry: str | None) -> list[KernelSpec]:
-    """The kernels named; what was inferred of a file without a header goes to stderr."""
-    from mmbench import kernels
+def _select(
+    names: Sequence[str], options: dict[str, Any], runner: Runner | None = None
+) -> list[KernelSpec]:
+    """The kernels named, as the options say; what was inferred of a file goes to stderr.
 
-    specs = kernels.select(names, entry)
-    for spec in specs:
+    Where a file can be read in several ways, the runner finds the one that is right.
+    """
+    from mmbench import kernels, trial
+
+    found = []
+    for spec in kernels.select(names, _overrides(options)):
         for note in spec.notes:
             _say(f"{spec.path.name}: {note}")
-    return specs
+        found.append(spec if runner is None else trial.settle(spec, runner, _say))
+    return found
 
 
-def _get(name: str, entry: str | None) -> KernelSpec:
-    (spec,) = _select([name], entry)
-    return spec
+def _apart(specs: Sequence[KernelSpec], baseline: str) -> tuple[list[KernelSpec], str]:
+    """The kernels, and the library to measure them beside: one named among them comes first.
+
+    Libraries alone, or several, are measured as kernels.
+    """
+    found = [spec for spec in specs if not spec.library]
+    libraries = [spec.name for spec in specs if spec.library]
+    if not found or len(libraries) > 1:
+        return list(specs), "none"
+    return found, libraries[0] if libraries else baseline
+
+
+def _overrides(options: dict[str, Any]) -> Overrides:
+    from mmbench.overrides import Overrides, parse_defines
+
+    turned = (name for name in "AB" if options[f"trans_{name.lower()}"])
+    return Overrides(
+        entry=options["entry"],
+        args=options["args"],
+        block=options.get("block"),
+        grid=options.get("grid"),
+        shared=options["shared"],
+        defines=parse_defines(options["defines"]),
+        includes=options["includes"],
+        layout=options["layout"],
+        transposed=frozenset(turned),
+        alpha=options["alpha"],
+        beta=options["beta"],
+    )
+
+
+def _get(name: str, options: dict[str, Any], runner: str | None = None) -> KernelSpec:
+    """One kernel; ``runner`` settles its readings where there are several."""
+    from mmbench import kernels, trial
+    from mmbench.runners import open_runner
+
+    spec = kernels.get(name, _overrides(options))
+    for note in spec.notes:
+        _say(f"{spec.path.name}: {note}")
+    if runner is None or not spec.alternatives:
+        return spec
+    return trial.settle(spec, open_runner(runner)[0], _say)
+
+
+def _problems(
+    specs: Sequence[KernelSpec],
+    n: Sequence[int] | None,
+    m: int | None,
+    k: int | None,
+    usual: Sequence[int],
+) -> tuple[Problem, ...]:
+    from mmbench import axes
+
+    if n or m or k:
+        return axes.problems(n or usual, m, k)
+    return axes.default_problems(specs, usual)
+
+
+def _tuned(bench: Bench) -> Callable[[KernelSpec, Problem], dict[str, int] | None]:
+    """The winners of earlier tunings on this device; each is named once when it is taken."""
+    from mmbench import tuned
+
+    device = bench.runner.device.name
+    said: set[str] = set()
+
+    def find(spec: KernelSpec, problem: Problem) -> dict[str, int] | None:
+        params = None if spec.library or not spec.params else tuned.find(device, spec, problem)
+        if params:
+            values = " ".join(f"{name}={value}" for name, value in params.items())
+            text = f"{spec.name}: {values}, as tuned on this device"
+            if text not in said:
+                said.add(text)
+                _say(text)
+        return params
+
+    return find
 
 
 def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
@@ -606,6 +1029,8 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
             f"it measures {' and '.join(opened.modes)}"
         )
     shortest, longest = measure["min_time"], measure["max_time"]
+    if shortest is None:
+        shortest = min(StopRule.min_time, longest)
     if longest < shortest:
         raise click.UsageError(f"--max-time {longest:g} is below --min-time {shortest:g}")
     rule = StopRule(
@@ -618,19 +1043,35 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
     return Bench(opened, settings)
 
 
-def _measure(bench: Bench, points: Sequence[Point], verbose: bool) -> Generator[Measured]:
-    with closing(_measure_groups(bench, [[point] for point in points], verbose)) as groups:
-        for group in groups:
-            yield from group
+def _measure(
+    bench: Bench, points: Sequence[Point], verbose: bool, baseline: str = ""
+) -> Generator[Measured]:
+    """Measure points, each beside the baseline, whose own row comes once for each problem."""
+    groups = bench.pairs(points, baseline)
+    held: dict[tuple[object, ...], Measured] = {}
+    with closing(_measure_groups(bench, groups, verbose)) as measuring:
+        for i, group in enumerate(measuring):
+            yield group[0]
+            for library in group[1:]:
+                held.setdefault(library.row.point_key, library)
+            if i + 1 < len(groups) and groups[i + 1][0].problem == groups[i][0].problem:
+                continue
+            yield from held.values()
+            held.clear()
 
 
 def _measure_groups(
     bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool
 ) -> Generator[list[Measured]]:
     """Measure with a progress bar on stderr; with -v also what a compiler said."""
+    from contextlib import nullcontext
+
+    from mmbench import lock
     from mmbench.progress import ProgressView
 
+    device = bench.runner.device
     with (
+        lock.held(device.uuid, _say) if device.runner == "cuda" else nullcontext(),
         ProgressView(_console(stderr=True), groups) as view,
         closing(bench.run_groups(groups, view.update)) as measuring,
     ):
@@ -729,8 +1170,18 @@ def _print_results(rows: Sequence[Row], bench: Bench) -> None:
 
 
 def _exit_code(rows: Iterable[Row]) -> int:
+    """1 for a kernel that failed; 2 where nothing could be compiled or run at all."""
+    rows = list(rows)
+    if rows and all(row.kind in ("compile", "runner") for row in rows if not _is_library(row)):
+        return EXIT_USAGE
     fine = all(row.status in ("ok", "skipped") for row in rows)
     return EXIT_OK if fine else EXIT_FAILED
+
+
+def _is_library(row: Row) -> bool:
+    from mmbench import baselines
+
+    return row.kernel in baselines.NAMES
 
 
 def _console(stderr: bool = False) -> Console:

@@ -17,10 +17,17 @@ from mmbench.results import Row
 
 if TYPE_CHECKING:  # it loads pandas, which most tables need not wait for
     from mmbench.compare import Comparison, FileComparison
+    from mmbench.product import Problem
+    from mmbench.rungs import Rung
+    from mmbench.spec import KernelSpec
+    from mmbench.tuning import Winner
 
 _STATUS_STYLE = {
     "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",
 }  # fmt: skip
+
+
+_NAMED = 3  # rows that a remark names
 
 
 @dataclass(frozen=True)
@@ -86,6 +93,7 @@ _SPEED = (
     _Cell("spread", "%", lambda row: _percent(row.spread_percent)),
     _Cell("speed", "GFLOP/s", lambda row: number(row.gflops, 4)),
     _Cell("of roof", "%", lambda row: _percent(row.roof_percent)),
+    _Cell("of base", "%", lambda row: _percent(row.baseline_percent)),
 )
 _TRAFFIC = (
     _Cell("requested", "GB", lambda row: number(_giga(row.requested_bytes))),
@@ -145,7 +153,9 @@ def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
     square = all(row.square for row in rows)
     for cell in cells:
         name = "MxNxK" if cell.title == "N" and not square else cell.title
-        header = Text(f"{name}\n{cell.unit}", "bold")
+        name = f"of {_baseline(rows)}" if cell.title == "of base" else name
+        unit = _unit(rows) if cell.unit == "GFLOP/s" else cell.unit
+        header = Text(f"{name}\n{unit}", "bold")
         header.stylize("not bold dim", len(name))
         justify: JustifyMethod = "left" if cell.left else "right"
         # Where space is short a kernel's name is folded; a number is never cut.
@@ -154,6 +164,17 @@ def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
     for row in rows:
         table.add_row(*(cell.text(row) for cell in cells))
     return table
+
+
+def _is_whole(row: Row) -> bool:
+    """Whether C holds whole numbers: the rate then counts operations, none in floating point."""
+    return row.dtype.rpartition("/")[2].startswith("int")
+
+
+def _baseline(rows: Sequence[Row]) -> str:
+    """Name of the library beside which the rows were measured."""
+    names = {(row.baseline or "").partition(" ")[0] for row in rows} - {""}
+    return names.pop() if len(names) == 1 else "library"
 
 
 def _known(rows: Sequence[Row], cells: Sequence[_Cell]) -> list[_Cell]:
@@ -169,6 +190,7 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
             line = Text(f"{row.kernel} {_where(row)}: ")
             line.append(row.status, _STATUS_STYLE[row.status])
             lines.append(line.append(f": {row.reason}"))
+    lines += _remarks(rows)
     peak = device.dram_peak_gbs
     if peak and any((row.requested_gbs or 0) > peak for row in rows):
         lines.append(
@@ -183,9 +205,83 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
     return lines
 
 
+def _remarks(rows: Sequence[Row]) -> list[Text]:
+    """Each remark once, with the rows that it is about."""
+    about: dict[str, list[str]] = {}
+    for row in rows:
+        for remark in (row.remarks or "").split("; "):
+            if remark:
+                kind, _, _ = remark.partition(":")
+                about.setdefault(remark if kind == "implausible" else kind, []).append(
+                    f"{row.kernel} {_where(row)}"
+                )
+    return [
+        Text(f"{remark}: {', '.join(named[:_NAMED])}{_more(named)}", "yellow")
+        for remark, named in about.items()
+    ]
+
+
+def _more(named: Sequence[str]) -> str:
+    return f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+
+
 def _where(row: Row) -> str:
     shape = f"N={row.n}" if row.square else f"M={row.m} N={row.n} K={row.k}"
     return shape if row.tile_size is None else f"{shape} tile={row.tile_size}"
+
+
+def ladder(
+    found: Sequence[Rung], libraries: Sequence[Row], device: Device, times: str, width: int
+) -> RenderableType:
+    """The rungs, each with its gain over the one it is after, and the reason below."""
+    rows = [rung.row for rung in found]
+    shape = _shape(rows[0]) if rows else ""
+    size = shape if "x" in shape else f"N={shape}"
+    title = f"{device.name}, {size}, {_times(rows, times)}"
+    table = Table(box=None, pad_edge=False)
+    for name, unit in (
+        ("kernel", ""), ("parameters", ""), ("speed", _unit(rows)), ("gain", ""),
+        (f"of {_baseline(rows)}", "%"), ("of roof", "%"),
+    ):  # fmt: skip
+        header = Text(f"{name}\n{unit}", "bold")
+        header.stylize("not bold dim", len(name))
+        left = name in ("kernel", "parameters")
+        table.add_column(header, justify="left" if left else "right", no_wrap=name != "parameters")
+    for rung in found:
+        row = rung.row
+        speed: str | Text = number(row.gflops, 4) if row.status == "ok" else _status(row)
+        gain = "" if rung.gain is None else f"{rung.gain:.2f}x"
+        shares = _percent(row.baseline_percent), _percent(row.roof_percent)
+        table.add_row(row.kernel, row.params, speed, gain, *shares)
+    for row in libraries:
+        table.add_row(row.kernel, "", number(row.gflops, 4), "", "", _percent(row.roof_percent))
+    reasons = [Text(f"{rung.row.kernel}: {rung.reason}", "dim") for rung in found if rung.reason]
+    parts: list[RenderableType] = [Text(title, "bold"), table, *notes(rows, device)]
+    return Group(*parts, Text(), *reasons) if reasons else Group(*parts)
+
+
+def _unit(rows: Sequence[Row]) -> str:
+    return "GOP/s" if rows and all(_is_whole(row) for row in rows) else "GFLOP/s"
+
+
+def tuning(spec: KernelSpec, problem: Problem, won: Winner | None, size: int) -> RenderableType:
+    """The winner of a search, and what cannot be told from it."""
+    if won is None:
+        return Text(f"{spec.name} {problem}: no configuration of {size} is right", "bold red")
+    row = won.measured.row
+    wrong = f", {won.wrong} of them wrong" if won.wrong else ""
+    lines = [
+        Text(f"{spec.name} {problem}: {row.params}", "bold"),
+        Text(
+            f"  {number(row.gflops, 4)} GFLOP/s, {duration(row.time_ms_median)}; "
+            f"{won.tried} of {size} configurations tried{wrong}"
+        ),
+    ]
+    lines += [
+        Text(f"  tie: {tie.row.params}, {number(tie.row.gflops, 4)} GFLOP/s", "dim")
+        for tie in won.ties
+    ]
+    return Group(*lines)
 
 
 def best_tiles(found: Sequence[Best]) -> RenderableType:

@@ -90,28 +90,35 @@ def test_different_parts_have_different_keys(one: list[str], other: list[str]) -
 
 
 def test_source_hash_is_sha256() -> None:
-    assert source_hash("é\n", Path()) == hashlib.sha256("é\n".encode()).hexdigest()[:16]
-    assert source_hash("a", Path()) != source_hash("a ", Path())
+    assert source_hash("é\n", [Path()]) == hashlib.sha256("é\n".encode()).hexdigest()[:16]
+    assert source_hash("a", [Path()]) != source_hash("a ", [Path()])
 
 
 def test_source_without_headers_is_itself(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_text("unused")
-    text = '#include <a.h>\nint x; // see "a.h"\n'
-    assert with_headers(text, tmp_path) == text
+    text = '#include <b.h>\nint x; // see "a.h"\n'
+    assert with_headers(text, [tmp_path]) == text
 
 
 @pytest.mark.parametrize(
-    "line", ['#include "a.h"', '  #include "a.h"', '# include "a.h"', '\t#\tinclude\t"a.h"']
+    "line",
+    [
+        '#include "a.h"',
+        "#include <a.h>",
+        '  #include "a.h"',
+        '# include "a.h"',
+        '\t#\tinclude\t"a.h"',
+    ],
 )
 def test_edit_of_a_header_changes_the_text(tmp_path: Path, line: str) -> None:
     header = tmp_path / "a.h"
     header.write_text("#define A 1\n")
     source = f"int x;\n{line}\n"
-    before = with_headers(source, tmp_path)
+    before = with_headers(source, [tmp_path])
     assert before.startswith(source)
     assert "#define A 1" in before
     header.write_text("#define A 2\n")
-    assert with_headers(source, tmp_path) != before
+    assert with_headers(source, [tmp_path]) != before
 
 
 def test_headers_of_headers_are_found_beside_them(tmp_path: Path) -> None:
@@ -120,7 +127,7 @@ def test_headers_of_headers_are_found_beside_them(tmp_path: Path) -> None:
     (tmp_path / "deep" / "b.h").write_text("the right b\n")
     (tmp_path / "b.h").write_text("another b\n")
     (tmp_path / "c.h").write_text("the c\n")
-    text = with_headers('#include "deep/a.h"\n', tmp_path)
+    text = with_headers('#include "deep/a.h"\n', [tmp_path])
     assert "the right b" in text
     assert "the c" in text
     assert "another b" not in text
@@ -129,7 +136,7 @@ def test_headers_of_headers_are_found_beside_them(tmp_path: Path) -> None:
 def test_headers_that_include_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_text('#include "b.h"\n')
     (tmp_path / "b.h").write_text('#include "a.h"\n')
-    text = with_headers('#include "a.h"\n#include "a.h"\n#include "./b.h"\n', tmp_path)
+    text = with_headers('#include "a.h"\n#include "a.h"\n#include "./b.h"\n', [tmp_path])
     assert text.count("\0") == 2
 
 
@@ -137,7 +144,7 @@ def test_order_of_headers_is_fixed(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_text("the a\n")
     (tmp_path / "b.h").write_text("the b\n")
     texts = [
-        with_headers(f'#include "{one}.h"\n#include "{other}.h"\n', tmp_path)
+        with_headers(f'#include "{one}.h"\n#include "{other}.h"\n', [tmp_path])
         for one, other in ("ab", "ba")
     ]
     for text in texts:
@@ -147,9 +154,24 @@ def test_order_of_headers_is_fixed(tmp_path: Path) -> None:
 def test_missing_headers_and_folders_are_left_to_the_compiler(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     text = '#include "absent.h"\n#include "folder"\n'
-    assert with_headers(text, tmp_path) == text
+    assert with_headers(text, [tmp_path]) == text
 
 
 def test_header_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_bytes(b"// caf\xe9\n#define A 1\n")
-    assert "#define A 1" in with_headers('#include "a.h"\n', tmp_path)
+    assert "#define A 1" in with_headers('#include "a.h"\n', [tmp_path])
+
+
+def test_a_header_of_a_folder_named_beside_that_of_the_file(tmp_path: Path) -> None:
+    own, more = tmp_path / "own", tmp_path / "more"
+    for folder_, text in ((own, "the own a\n"), (more, "the other a\n")):
+        folder_.mkdir()
+        (folder_ / "a.h").write_text(text)
+    (more / "b.h").write_text("the b\n")
+    found = with_headers('#include "a.h"\n#include <b.h>\n', [own, more])
+    assert "the own a" in found
+    assert "the other a" not in found
+    assert "the b" in found
+    before = source_hash("#include <b.h>\n", [own, more])
+    (more / "b.h").write_text("the edited b\n")
+    assert source_hash("#include <b.h>\n", [own, more]) != before

@@ -106,7 +106,7 @@ def test_what_is_not_supported_is_refused_by_name_and_line(
 def test_a_compile_error_names_the_users_line(mm: Run, write_kernel: WriteKernel) -> None:
     path = write_kernel("typo", TILED.replace("float acc = 0.0f;", "float acc = 0.0f"))
     answer = mm("check", "typo.cu")
-    assert answer.returncode == 1
+    assert answer.returncode == 2
     assert len(answer.stderr.splitlines()) == 1
     numbers = {line_of(path, "float acc"), line_of(path, "for (int t")}
     assert any(f"typo.cu:{number}:" in answer.stderr for number in numbers)
@@ -170,7 +170,17 @@ def test_a_file_without_a_header_is_read_and_the_reading_is_said(
     quick = ["--runner", "cpu", "--min-time", "0", "--max-time", "0.1"]
     sizes = ["--n", "33", "--m", "20", "--k", "50", "--tile", "8,16"]
     words = {
-        "run": ["run", "--kernel", "mine.cu", *sizes, *quick, "--format", "csv"],
+        "run": [
+            "run",
+            "--kernel",
+            "mine.cu",
+            *sizes,
+            *quick,
+            "--baseline",
+            "none",
+            "--format",
+            "csv",
+        ],
         "sweep": ["sweep", "mine.cu", *sizes, *quick, "--out", "a.csv"],
         "check": ["check", "mine.cu", *sizes],
         "show": ["show", "mine.cu"],

@@ -58,7 +58,7 @@ def test_every_command_in_readme_parses(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for word in words:
-        if word.endswith(".csv"):
+        if word.endswith((".csv", ".cu")):
             Path(word).touch()
     name, *arguments = words
     command = cli.cli.commands[name]
@@ -87,7 +87,7 @@ def test_readmes_first_command_does_the_main_job(tmp_path: Path) -> None:
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     rows = read_rows(tmp_path / words[words.index("--out") + 1])
-    assert {row.kernel for row in rows} == {"naive", "tiled"}
+    assert {row.kernel for row in rows} == {"naive", "tiled", "blas"}
     assert {row.status for row in rows} == {"ok"}
     assert "host times" in answer.stdout
 

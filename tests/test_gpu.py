@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import WriteKernel
+from conftest import WriteKernel, measured_rows
 from mmbench import axes, kernels, metrics
 from mmbench.bench import Bench, Settings
 from mmbench.measure import StopRule
+from mmbench.product import Problem
 from mmbench.results import Row
 from mmbench.runners import Runner
-from mmbench.spec import Point, Problem
+from mmbench.spec import Point
 
 pytestmark = pytest.mark.gpu
 
@@ -56,7 +57,7 @@ def rows_of(
     runner: Runner, points: list[Point], cache: str = "hot", timeout: float = 20
 ) -> list[Row]:
     bench = Bench(runner, Settings(QUICK, cache, timeout=timeout))
-    return [each.row for each in bench.run(points, lambda text, share: None)]
+    return measured_rows(bench, points)
 
 
 def points_of(path: Path | str, n: str, tile: str = "16") -> list[Point]:

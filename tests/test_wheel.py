@@ -93,7 +93,7 @@ def test_the_installed_command_works_from_an_empty_folder(scripts: Path, tmp_pat
     ]
     out = run(
         scripts / "mmbench", "run", "--n", "32", "--tile", "8", "--runner", "cpu",
-        "--min-time", "0", "--samples", "3", "--format", "csv",
+        "--min-time", "0", "--samples", "3", "--baseline", "none", "--format", "csv",
         cwd=tmp_path, PYTHONPATH="", MMBENCH_CACHE=str(tmp_path / "cache"),
     )  # fmt: skip
     assert [line.count(",ok,") for line in out.splitlines()[1:]] == [1, 1]
