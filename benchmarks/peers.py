@@ -462,7 +462,7 @@ def prepare(ns: Sequence[int], seconds: float, folder: Path) -> Job:
     runner = CudaRunner(0)
     (point,) = axes.points([kernels.get(KERNEL)], axes.problems(ns[:1]), [TILE])
     program = runner.compile(point)
-    (made,) = Path(program.path).glob("*.cubin")
+    made = max(Path(program.path).glob("*.cubin"), key=lambda path: path.stat().st_mtime)
     cubin = folder / "kernel.cubin"
     shutil.copyfile(made, cubin)
     options = [

@@ -12,11 +12,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import math
 import os
 import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, RenderableType
 
@@ -27,10 +29,14 @@ from mmbench.results import COLUMNS, Row
 
 ROOT = Path(__file__).parent.parent
 H200 = ROOT / "results" / "h200.csv"
+SWEPT = (
+    "uncoalesced", "naive", "tiled", "tutorial", "register_tiled_2d", "vectorized", "warp_tiled",
+    "double_buffered", "pipelined",
+)  # fmt: skip
 LADDER = ROOT / "results" / "h200-ladder.csv"
 COUNTERS = ROOT / "results" / "h200-counters.json"
 WIDTH = 120
-PAGES = ("README.md", "docs/columns.md", "docs/counters.md", "docs/peers.md")
+PAGES = ("README.md", "docs/columns.md", "docs/counters.md", "docs/peers.md", "docs/ladder.md")
 
 
 def h200_rows() -> list[Row]:
@@ -63,8 +69,9 @@ def as_text(renderable: RenderableType, width: int) -> str:
 
 def h200_run() -> str:
     """The rows of ``mmbench run --n 4096 --tile 32`` as that command shows them."""
-    rows = [r for r in h200_rows() if (r.n, r.tile_size) == (4096, 32)]
-    rows = [r for r in rows if r.kernel in {s.name for s in kernels.select([])}]
+    rows = [r for r in h200_rows() if r.n == 4096 and r.tile_size in (32, None)]
+    shown = {spec.name for spec in kernels.select([])} | {"cublas"}
+    rows = [r for r in rows if r.kernel in shown]
     return as_text(table.results(rows, h200_device(), "GPU", WIDTH), WIDTH)
 
 
@@ -75,19 +82,24 @@ def h200_sweep() -> str:
     sizes = sorted({each.row.n for each in found})
     lines = ["| kernel | " + " | ".join(f"N={n}" for n in sizes) + " |"]
     lines.append("|---|" + "---:|" * len(sizes))
-    for spec in kernels.ladder():
+    for name in [*(spec.name for spec in kernels.ladder()), "cublas"]:
         cells = []
         for n in sizes:
-            mine = [b for b in found if (b.row.kernel, b.row.n) == (spec.name, n)]
-            tiles = "=".join(map(str, mine[0].tiles)) if mine else ""
-            cells.append(f"{table.number(mine[0].row.gflops, 4)} (T={tiles})" if mine else "")
-        lines.append(f"| {spec.name} | " + " | ".join(cells) + " |")
+            mine = [b for b in found if (b.row.kernel, b.row.n) == (name, n)]
+            plain = [r for r in rows if (r.kernel, r.n, r.tile_size) == (name, n, None)]
+            if mine:
+                tiles = "=".join(map(str, mine[0].tiles))
+                cells.append(f"{table.number(mine[0].row.gflops, 4)} (T={tiles})")
+            else:
+                cells.append(table.number(plain[0].gflops, 4) if plain else "")
+        if any(cells):
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     row = rows[0]
     lines.append("")
     lines.append(
         f"GFLOP/s at the best TILE_SIZE (T), {row.cache} L2, float32. {row.device}, driver "
         f"{row.driver}, {row.compiler}, {row.timestamp[:10]}; "
-        "made by `mmbench sweep naive uncoalesced tiled tutorial --n 256:8192:*2 "
+        f"made by `mmbench sweep {' '.join(SWEPT)} --n 256:8192:*2 --baseline cublas "
         "--out results/h200.csv`."
     )
     return "\n".join(lines)
@@ -148,6 +160,7 @@ def benchmark_report(name: str) -> str:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    sys.path.insert(0, str(script.parent))  # one script may import another
     spec.loader.exec_module(module)
     text: str = module.report(json.loads(kept.read_text()))
     return text.strip()
@@ -162,7 +175,58 @@ def ladder_table() -> str:
     return as_text(table.ladder(found, libraries, h200_device(), "GPU", WIDTH), WIDTH)
 
 
+def pipelined_table() -> str:
+    """``mmbench compare cublas pipelined`` on the H200, both modes side by side."""
+    sides = {mode: _comparisons(mode) for mode in ("cold", "hot")}
+    lines = [
+        "| M x N x K | cold: TFLOP/s | cuBLAS | speed-up | hot: TFLOP/s | cuBLAS | speed-up |",
+        "|---|---:|---:|---|---:|---:|---|",
+    ]
+    for shape, cold in sides["cold"].items():
+        cells = [_shape_cells(cold), _shape_cells(sides["hot"][shape])]
+        m, n, k = shape
+        name = str(n) if m == n == k else f"{m} x {n} x {k}"
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    means = [_mean([each["speedup"] for each in side.values()]) for side in sides.values()]
+    lines.append(f"| geometric mean | | | **{means[0]:.3f}** | | | **{means[1]:.3f}** |")
+    row = next(iter(sides["cold"].values()))["other"]
+    lines += ["", f"95 % intervals in brackets. {row['device']}, driver {row['driver']}, "
+              f"{row['compiler']}, {row['baseline'].partition('(')[2].rstrip(')')}, "
+              f"{row['sm_clock_mhz']} MHz, {row['timestamp'][:10]}; made by `mmbench tune "
+              "pipelined` and then `mmbench compare cublas pipelined --n "
+              "512,1000,1024,2048,4095,4096,8192` (and `--m 4096 --n 1024 --k 8192`) with `--cache "
+              "cold` and `--cache hot`."]  # fmt: skip
+    lines += ["", "| M x N x K | parameters |", "|---|---|"]
+    lines += [
+        f"| {n if m == n == k else f'{m} x {n} x {k}'} | {each['other']['params']} |"
+        for (m, n, k), each in sides["cold"].items()
+    ]
+    return "\n".join(lines)
+
+
+def _comparisons(mode: str) -> dict[tuple[int, int, int], dict[str, Any]]:
+    found = {}
+    for suffix in ("", "-oblong"):
+        kept = json.loads((ROOT / "results" / f"h200-compare-{mode}{suffix}.json").read_text())
+        for each in kept["comparisons"]:
+            other = each["other"]
+            found[other["m"], other["n"], other["k"]] = each
+    return found
+
+
+def _shape_cells(each: dict[str, Any]) -> str:
+    mine, library = each["other"]["gflops"] / 1e3, each["baseline"]["gflops"] / 1e3
+    interval = f"({each['low']:.3f} to {each['high']:.3f})"
+    return f"{mine:.1f} | {library:.1f} | {each['speedup']:.3f} {interval}"
+
+
+def _mean(values: list[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "ladder": ladder_table,
+    "pipelined": pipelined_table,
     "peers": lambda: benchmark_report("peers"),
     "sweep-speed": lambda: benchmark_report("sweep_speed"),
     "h200-run": h200_run,

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from mmbench import __version__, baselines, figures, hints, metrics
+from mmbench import __version__, baselines, figures, hints, metrics, precision
 from mmbench.cache import source_hash
 from mmbench.errors import MmbenchError, UnfitError, WrongRunnerError
 from mmbench.fitness import unfit_reason
@@ -23,6 +23,7 @@ from mmbench.results import Row
 from mmbench.runners import Program, Runner
 from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
+from mmbench.verify import Verdict
 from mmbench.worker import Entry, Outcome, Task
 
 _STATUS = {"unfit": "skipped", "runner": "skipped", "timeout": "timeout"}
@@ -96,6 +97,8 @@ class Bench:
             Supervisor(device.runner, device.index) as supervisor,
             _Compiles(self.runner, points, progress) as compiles,
         ):
+            if compiles.any:
+                supervisor.prestart()
             for group in groups:
                 yield self._measure(group, compiles, supervisor, progress)
 
@@ -197,6 +200,7 @@ class Bench:
             "checked": verdict.method,
             "max_error": _finite(verdict.max_error),
             "error_bound": verdict.error_bound,
+            "precision": _precision(point, verdict),
         }
         if not verdict.ok or outcome.timing is None:
             row = self._row(point, status="wrong", reason=verdict.message + hint, **cells)
@@ -278,6 +282,13 @@ def _beside(each: Measured, group: Sequence[Measured]) -> Measured:
     return each
 
 
+def _precision(point: Point, verdict: Verdict) -> str | None:
+    product = point.spec.product
+    if product.types == "float32":
+        return verdict.precision or None
+    return precision.nominal(product) if verdict.ok else None
+
+
 def _finite(value: float | None) -> float | None:
     """No cell holds an infinity or a NaN: readers of CSV and JSON do not agree on those."""
     return value if value is not None and math.isfinite(value) else None
@@ -305,6 +316,11 @@ class _Compiles:
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to run at all."""
+        return bool(self._futures)
 
     def __enter__(self) -> _Compiles:
         if not self._runner.compiles_while_measuring:

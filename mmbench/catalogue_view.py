@@ -19,15 +19,12 @@ from mmbench.spec import KernelSpec
 def kernel_list(specs: Sequence[KernelSpec]) -> Table:
     """The ladder: each kernel below the one it improves on."""
     table = Table(box=None, pad_edge=False)
-    for title in ("kernel", "tiles", "takes", "idea"):
+    for title in ("kernel", "improves on", "takes", "idea"):
         table.add_column(title, no_wrap=title != "idea")
-    depth: dict[str, int] = {}
     for spec in specs:
-        depth[spec.name] = depth.get(spec.after or "", -1) + 1
-        tiles = ", ".join(map(str, spec.params.get("TILE_SIZE", ())))
         table.add_row(
-            "  " * depth[spec.name] + spec.name,
-            tiles,
+            spec.name,
+            spec.after or "",
             "M, N, K" if spec.rectangular else "N",
             spec.summary,
         )

@@ -356,7 +356,11 @@ def sweep(
     bench = _open_bench(runner, device, measure)
     specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "none")
     usual = axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
-    points = axes.points(specs, _problems(specs, n, m, k, usual), tiles, dict(params))
+    swept = _tuned(bench)
+    points = axes.points(
+        specs, _problems(specs, n, m, k, usual), tiles, dict(params),
+        lambda spec, problem: None if "TILE_SIZE" in spec.params else swept(spec, problem),
+    )  # fmt: skip
     path = resume or out or _default_csv(bench)
     left = bench.remaining(points, csvfile.read_rows(resume)) if resume else points
     if resume:
@@ -525,6 +529,11 @@ def check(
     from mmbench import check as checking
 
     spec = _get(name, reading, runner)
+    if runner not in spec.runners:
+        raise UsageError(
+            f"{spec.path}: {spec.entry} runs on {' and '.join(spec.runners)} only; check it with "
+            f"--runner {spec.runners[0]}"
+        )
     points = checking.choose_points(spec)
     if n or tiles or params or m or k:
         sizes = n or tuple(dict.fromkeys(point.problem.n for point in points))

@@ -64,6 +64,7 @@ class Row:
     arithmetic_intensity: float | None = None
     max_error: float | None = None
     error_bound: float | None = None
+    precision: str | None = None
     registers: int | None = None
     shared_bytes: int | None = None
     local_bytes: int | None = None
@@ -205,6 +206,12 @@ COLUMNS: tuple[Column, ...] = (
         "Largest |c - reference| / sum |a||b| with real inputs, against a float64 reference.",
     ),
     Column("error_bound", "", "4 * sqrt(K) * 2^-24 for float32: a row above it is `wrong`."),
+    Column(
+        "precision",
+        "",
+        "What the kernel computes in. `FP32` was found by a probe that TF32 and BF16 cannot pass; "
+        "other types by their names alone. Empty where no probe was run.",
+    ),
     Column("registers", "", "Registers of a thread, from the driver; empty on the cpu runner."),
     Column("shared_bytes", "bytes", "Static and dynamic shared memory of a block."),
     Column("local_bytes", "bytes", "Local memory (spills) of a thread, from the driver."),

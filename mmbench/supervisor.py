@@ -93,6 +93,11 @@ class Supervisor:
             else:
                 raise self._failure(content)
 
+    def prestart(self) -> None:
+        """Start a worker before there is a task: its session opens while kernels are compiled."""
+        if self._process is None:
+            self._start()
+
     def stop(self) -> None:
         """End the worker, at once and whatever it does."""
         if self._process is None:

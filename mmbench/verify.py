@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mmbench import precision
 from mmbench.inputs import (
     Inputs,
     all_ones,
@@ -47,6 +48,7 @@ class Verdict:
     method: str
     max_error: float | None = None
     error_bound: float | None = None
+    precision: str = ""  # the one that was found, "" where it was not looked for
 
 
 def error_bound(k: int, dtype: str) -> float:
@@ -96,6 +98,10 @@ class Checker:
         half = self.product.c_dtype == "float16"
         return all_ones(self.problem, self.product) if half else None
 
+    def precision_probe(self) -> Inputs | None:
+        """Inputs that tell FP32 from less; None where no exact ones exist."""
+        return precision.probe(self.problem, self.product, self.seed)
+
     def check_whole(self, c_padded: Array, inputs: Inputs | None = None) -> str:
         """Compare a product of whole-number inputs exactly; return what is wrong, or ""."""
         inputs = inputs or self.whole
@@ -122,6 +128,17 @@ class Checker:
             f"the sum of {self.problem.k} equal products is {found:g}, should be {right:g}: "
             "it saturates, so the accumulator may be half"
         )
+
+    def check_precision(self, c_padded: Array, inputs: Inputs) -> str:
+        """Whether a probe came out in FP32; what is wrong, or ""."""
+        compared = self._matrix(c_padded)[self.rows]
+        reference = self._reference(self._product(inputs), inputs)
+        name = precision.reached(compared, reference)
+        if name == "FP32":
+            return ""
+        if name:
+            return f"computed in {name}, not in FP32: 12-bit numbers are rounded before they count"
+        return f"{np.count_nonzero(compared != reference)} elements differ with 12-bit numbers"
 
     def check_real(self, c_padded: Array) -> tuple[str, float]:
         """Compare a product of the real inputs with the bound: what is wrong, and max error."""

@@ -6,13 +6,14 @@ It never prints. What it has to say goes through a pipe to the supervisor.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +39,8 @@ from mmbench.verify import Checker, Verdict
 Phase = Callable[[str], None]
 _HOT_BATCH_SECONDS = 1e-3  # of one hot sample: 1000 times the resolution of a CUDA event
 _HOT_BATCH_MOST = 100
+_SLOW_PROBE = 0.5  # seconds of a launch beyond which none is spent on the precision
+_STILL_WARM = 1.0  # seconds after a measurement for which clocks stay up
 _READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
 _FURTHER = {"factors": "alpha-beta", "ones": "saturation"}
 
@@ -84,10 +87,16 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     os.dup2(descriptor, 2)
     bench: _Bench | None = None
     try:
+        failure: Exception | None = None
+        try:  # while the first kernel is still being compiled
+            bench = _Bench(open_session(runner, device, status))
+        except Exception as error:
+            failure = error
         while True:
             task = pipe.recv()
             try:
-                bench = bench or _Bench(open_session(runner, device, status))
+                if bench is None:
+                    raise failure or MmbenchError("the session could not be opened")
                 outcomes = bench.run(task, lambda text: pipe.send(("phase", text)))
                 pipe.send(("done", outcomes))
             except MmbenchError as error:
@@ -117,6 +126,8 @@ class _Bench:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.operands: dict[tuple[object, ...], _Operands] = {}
+        self.measured_at = -math.inf
+        self.floors: dict[bool, float | None] = {}
 
     def run(self, task: Task, phase: Phase) -> list[Outcome]:
         wanted = {self._key(entry.point, task.seed) for entry in task.entries}
@@ -149,15 +160,19 @@ class _Bench:
             for entry in entries:
                 entry.timing = Timing.of(entry.checked)
             return
-        floor = self.session.timer_floor(cold)
+        if cold not in self.floors:
+            self.floors[cold] = self.session.timer_floor(cold)
         samplers = [_Watched(self.session, partial(entry.sample, cold)) for entry in entries]
         kernels = [i for i, entry in enumerate(entries) if not entry.point.spec.library]
         judged = kernels or range(len(entries))  # a baseline is measured as long as its kernel
+        if time.perf_counter() - self.measured_at < _STILL_WARM:
+            rule = replace(rule, warm_up=rule.warm_up / 10)
         taken = interleave([watched.sample for watched in samplers], rule, judged=judged)
+        self.measured_at = time.perf_counter()
         for entry, watched, samples in zip(entries, samplers, taken, strict=True):
             entry.timing = Timing.of(samples)
             entry.telemetry = summary(watched.readings)
-            entry.floor = floor
+            entry.floor = self.floors[cold]
         for entry in entries:
             entry.verify_again(phase)
 
@@ -251,6 +266,7 @@ class _Measured:
         self.timing: Timing | None = None
         self.telemetry: Telemetry | None = None
         self.floor: float | None = None
+        self.precision = ""
         self.error: MmbenchError | None = None
         with self._failures():
             launch = entry.point.launch()
@@ -332,6 +348,10 @@ class _Measured:
         for inputs in (checker.with_factors(self.point.spec.factors), checker.ones()):
             if inputs is not None and not wrong:
                 wrong = self._launch_and_check(inputs, _FURTHER[inputs.kind], phase)
+        probe = None if wrong or self.checked[-1] > _SLOW_PROBE else checker.precision_probe()
+        if probe is not None:
+            wrong = self._launch_and_check(probe, "precision", phase)
+            self.precision = "" if wrong else "FP32"
         return wrong
 
     def _launch_and_check(self, inputs: Inputs, text: str, phase: Phase) -> str:
@@ -342,6 +362,8 @@ class _Measured:
         checker, wrong = self.operands.checker, ""
         if inputs.kind == "ones":
             wrong = checker.check_ones(self.operands.fetch_c(), inputs)
+        elif inputs.kind == "precision":
+            wrong = checker.check_precision(self.operands.fetch_c(), inputs)
         elif inputs.kind != "real":
             c = self.operands.fetch_c()
             wrong = checker.check_whole(c, inputs)
@@ -355,7 +377,9 @@ class _Measured:
 
     def _judge(self, wrong: str, error: float | None) -> None:
         checker = self.operands.checker
-        self.verdict = Verdict(not wrong, wrong, checker.method, error, checker.bound)
+        self.verdict = Verdict(
+            not wrong, wrong, checker.method, error, checker.bound, self.precision
+        )
 
     def _hot_batch(self) -> int:
         fastest = max(min(self.checked), 1e-9)

@@ -38,8 +38,9 @@ FULL = make_row(
     baseline="cublas (13.0)", baseline_percent=99.5, outliers=0, timer_floor_ms=0.003,
     gflops_per_watt=70.5, joules=0.1, remarks="noisy: spread 14 %",
     requested_bytes=10**15, requested_gbs=2.5, compulsory_bytes=3, compulsory_gbs=4.5,
-    arithmetic_intensity=0.25, max_error=1.5e-7, error_bound=2e-6, registers=40, shared_bytes=2048,
-    local_bytes=0, occupancy_percent=75.0, compile_s=0.5, sm_clock_mhz=1980, power_w=700.5,
+    arithmetic_intensity=0.25, max_error=1.5e-7, error_bound=2e-6, precision="FP32",
+    registers=40, shared_bytes=2048, local_bytes=0, occupancy_percent=75.0, compile_s=0.5,
+    sm_clock_mhz=1980, power_w=700.5,
     temperature_c=60, throttle="power cap", seed=0, flags="-O3 -DTILE_SIZE=16", driver="580.1",
     compiler="nvcc 13.0",
 )  # fmt: skip

@@ -57,6 +57,27 @@ __global__ void tensor(const half *A, const half *B, float *C, int N)
 """
 
 
+TF32 = """
+#include <mma.h>
+__global__ void rounded(const float *A, const float *B, float *C, int N)
+{
+    using namespace nvcuda::wmma;
+    fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> a;
+    fragment<matrix_b, 16, 16, 8, precision::tf32, row_major> b;
+    fragment<accumulator, 16, 16, 8, float> c;
+    fill_fragment(c, 0.0f);
+    for (int k = 0; k < N; k += 8) {
+        load_matrix_sync(a, A + blockIdx.y * 16 * N + k, N);
+        load_matrix_sync(b, B + k * N + blockIdx.x * 16, N);
+        for (int i = 0; i < a.num_elements; ++i) a.x[i] = __float_to_tf32(a.x[i]);
+        for (int i = 0; i < b.num_elements; ++i) b.x[i] = __float_to_tf32(b.x[i]);
+        mma_sync(c, a, b, c);
+    }
+    store_matrix_sync(C + blockIdx.y * 16 * N + blockIdx.x * 16, c, N, mem_row_major);
+}
+"""
+
+
 def rows(runner: Runner, *groups: list[Point], cache: str = "cold") -> list[Row]:
     bench = Bench(runner, Settings(QUICK, cache, timeout=20))
     return [each.row for group in bench.run_groups(groups, quiet) for each in group]
@@ -127,6 +148,14 @@ def test_tensor_cores_from_half_to_float(gpu: Runner, tmp_path: Path) -> None:
     assert row.dtype == "float16/float32"
 
 
+@pytest.mark.parametrize("n", [64, 1024])
+def test_tensor_cores_that_round_floats_are_named(gpu: Runner, tmp_path: Path, n: int) -> None:
+    options = {"block": "32", "grid": "N/16,N/16"}
+    (row,) = rows(gpu, [user_kernel(tmp_path, TF32, Problem(n, n, n), **options)])
+    assert row.status == "wrong"
+    assert "computed in TF32" in (row.reason or "")
+
+
 def test_a_kernel_that_skips_work_is_implausible(gpu: Runner, tmp_path: Path) -> None:
     """It is right in the launches that are checked: it knows them by the marker in C."""
     text = """
@@ -144,6 +173,25 @@ def test_a_kernel_that_skips_work_is_implausible(gpu: Runner, tmp_path: Path) ->
     assert row.status == "ok", row.reason
     assert not row.plausible
     assert "implausible" in (row.remarks or "")
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "BM=64 BN=64 BK=16 TM=8 TN=8 STAGES=6 SLICES=2 SPLIT_K=2",
+        "BM=64 BN=128 BK=16 TM=8 TN=16 STAGES=4 SLICES=2 SPLIT_K=2",
+        "BM=128 BN=128 BK=16 TM=8 TN=16 STAGES=3 SLICES=1 SPLIT_K=2",
+        "BM=128 BN=256 BK=8 TM=8 TN=16 STAGES=4 SLICES=1 SPLIT_K=1",
+    ],
+)
+def test_pipelined_is_right_in_other_configurations(gpu: Runner, params: str) -> None:
+    spec = kernels.get("pipelined")
+    chosen = {name: int(value) for name, value in (each.split("=") for each in params.split())}
+    shapes = (1, 1, 1), (33, 20, 17), (130, 257, 67), (127, 129, 9), (515, 260, 1000), (512,) * 3
+    groups = [[Point(spec, Problem(*shape), chosen)] for shape in shapes]
+    found = rows(gpu, *groups)
+    assert [row.status for row in found] == ["ok"] * len(shapes), [row.reason for row in found]
+    assert {row.precision for row in found} == {"FP32"}
 
 
 def test_a_tiny_product_is_marked_as_at_the_timers_floor(gpu: Runner) -> None:

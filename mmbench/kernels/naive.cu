@@ -1,5 +1,6 @@
 // /// kernel
 // summary   = "One thread computes one element of C and reads all its operands from global memory."
+// after     = "uncoalesced"
 // arguments = ["A", "B", "C", "int M", "int N", "int K"]
 // default   = true
 //

@@ -1,6 +1,5 @@
 // /// kernel
-// summary   = "naive with x walking rows instead of columns: same arithmetic, scattered accesses."
-// after     = "naive"
+// summary   = "A thread an element, x walking the rows: neighbouring threads, scattered accesses."
 // arguments = ["A", "B", "C", "int M", "int N", "int K"]
 //
 // [params]
@@ -15,10 +14,10 @@
 // writes = "M * N"
 // ///
 //
-// Idea. This one is a warning, not an improvement. It requests exactly the elements that
-// naive requests; only the two lines that turn a thread's index into row and col are
-// swapped. The 32 threads of a warp then sit below each other in C instead of side by side,
-// and what was one contiguous piece of memory becomes 32 pieces, each N elements apart.
+// Idea. The mapping that comes to mind first, and where the ladder begins: x is the row, y the
+// column. It requests exactly the elements that naive requests; only the two lines that turn a
+// thread's index into row and col are swapped. The 32 threads of a warp sit below each other in
+// C instead of side by side, so each access goes to 32 pieces of memory, N elements apart.
 // Memory is moved in sectors of 32 bytes (8 floats), so 7/8 of every sector is waste.
 //
 // Who owns what, for blocks of 4 x 4 threads (the numbers are threadIdx.x):
