@@ -312,7 +312,7 @@ class _Compiles:
         self._runner = runner
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
-        self._pool = ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)

@@ -7,6 +7,9 @@ error, TF32 and FP16 inputs (11 bits) and BF16 inputs (8 bits) round every one o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,9 +20,7 @@ from mmbench.runners import Array
 _SMALLEST, _LARGEST = 2049, 4095  # 12 bits, odd
 _MOST_K = 2**18  # up to here sums stay below 2^24, six standard deviations from it
 _MOST_FACTOR = 3
-_FEWEST = 0.25
-# Relative error (root mean square) that inputs of so many bits leave, and what they are called.
-_KINDS = ((2.0**-11, "TF32 or FP16 (11-bit inputs)"), (2.0**-7, "BF16 (8-bit inputs)"))
+_KINDS = ((11, "TF32 or FP16 (11-bit inputs)"), (8, "BF16 (8-bit inputs)"))
 
 
 def probe(problem: Problem, product: Product, seed: int) -> Inputs | None:
@@ -39,17 +40,52 @@ def probe(problem: Problem, product: Product, seed: int) -> Inputs | None:
     return inputs
 
 
-def reached(compared: Array, reference: npt.NDArray[np.float64]) -> str:
-    """Name of the precision in which C was computed from a probe; "" where it is none of these."""
-    error = compared.astype(np.float64) - reference
-    wrong = np.count_nonzero(error)
-    if wrong == 0:
+def reached(compared: Array, inputs: Inputs, rows: npt.NDArray[np.int64]) -> str:
+    """Name of the precision in which these rows of C were computed from a probe.
+
+    It is "FP32" where they are exact, else the precision whose rounding of the inputs gives the
+    very same sums, in one of the ways in which hardware rounds; "" where none does.
+    """
+    if np.array_equal(compared, _product(inputs, rows, np.asarray)):
         return "FP32"
-    if wrong < _FEWEST * error.size:
-        return ""  # rounded inputs leave few elements right
-    scale = float(np.sqrt(np.mean(reference**2)))
-    share = float(np.sqrt(np.mean(error**2))) / scale if scale else np.inf
-    return next((name for largest, name in _KINDS if share <= largest), "")
+    for bits, name in _KINDS:
+        for rounding in (_to_even, _away, _toward_zero):
+            if np.array_equal(compared, _product(inputs, rows, partial(rounding, bits=bits))):
+                return name
+    return ""
+
+
+def _product(
+    inputs: Inputs, rows: npt.NDArray[np.int64], rounded: Callable[[Array], Array]
+) -> npt.NDArray[np.float64]:
+    a = rounded(inputs.a[rows].astype(np.float64))
+    b = rounded(inputs.b.astype(np.float64))
+    found: npt.NDArray[np.float64] = inputs.product.alpha * (a @ b)
+    if inputs.product.beta:
+        found += inputs.product.beta * inputs.c[rows].astype(np.float64)
+    return found
+
+
+def _unit(matrix: Array, bits: int) -> Array:
+    """Of each number, the value of the last of so many bits; 1 at least, for whole numbers."""
+    exponent = np.frexp(matrix)[1]
+    unit: Array = np.maximum(np.ldexp(1.0, exponent - bits), 1.0)
+    return unit
+
+
+def _to_even(matrix: Array, bits: int) -> Array:
+    unit = _unit(matrix, bits)
+    return np.rint(matrix / unit) * unit
+
+
+def _away(matrix: Array, bits: int) -> Array:
+    unit = _unit(matrix, bits)
+    return np.sign(matrix) * np.floor(np.abs(matrix) / unit + 0.5) * unit
+
+
+def _toward_zero(matrix: Array, bits: int) -> Array:
+    unit = _unit(matrix, bits)
+    return np.trunc(matrix / unit) * unit
 
 
 def nominal(product: Product) -> str:

@@ -348,7 +348,7 @@ class _Measured:
         for inputs in (checker.with_factors(self.point.spec.factors), checker.ones()):
             if inputs is not None and not wrong:
                 wrong = self._launch_and_check(inputs, _FURTHER[inputs.kind], phase)
-        probe = None if wrong or self.checked[-1] > _SLOW_PROBE else checker.precision_probe()
+        probe = None if wrong or self.checked[-1] > _SLOW_PROBE else checker.precision_probe
         if probe is not None:
             wrong = self._launch_and_check(probe, "precision", phase)
             self.precision = "" if wrong else "FP32"

@@ -14,6 +14,7 @@ from mmbench.product import Problem, Product
 from mmbench.runners import Array
 from mmbench.verify import Checker
 
+ROWS = np.arange(16)
 Floats = npt.NDArray[np.float32]
 
 
@@ -49,7 +50,7 @@ def test_float32_adds_a_probe_up_without_an_error(m: int, n: int, k: int) -> Non
         forwards += np.outer(inputs.a[:, i], inputs.b[i])
         backwards += np.outer(inputs.a[:, k - 1 - i], inputs.b[k - 1 - i])
     assert np.array_equal(forwards, backwards)
-    assert reached(forwards, inputs.result()) == "FP32"
+    assert reached(forwards, inputs, np.arange(m)) == "FP32"
 
 
 @pytest.mark.parametrize("k", [16, 1024, 8192, 65536])
@@ -59,16 +60,20 @@ def test_float32_adds_a_probe_up_without_an_error(m: int, n: int, k: int) -> Non
 )
 def test_rounded_inputs_are_named_at_any_k(k: int, bits: int, truncate: bool, name: str) -> None:
     inputs = made(Problem(16, 16, k))
-    assert name in reached(computed(inputs, bits, truncate), inputs.result())
+    assert name in reached(computed(inputs, bits, truncate), inputs, ROWS)
 
 
 @pytest.mark.parametrize("matrix", ["a", "b"])
-def test_one_rounded_input_is_enough(matrix: str) -> None:
+def test_one_rounded_input_is_wrong_without_a_name(matrix: str) -> None:
     inputs = made(Problem(16, 16, 256))
     sides = {"a": inputs.a, "b": inputs.b}
     sides[matrix] = rounded(sides[matrix], 11)
     found = (sides["a"].astype(np.float64) @ sides["b"]).astype(np.float32)
-    assert "TF32" in reached(found, inputs.result())
+    assert "TF32" not in reached(found, inputs, ROWS)  # a kernel rounds both or none
+    check = Checker(Problem(16, 16, 256), Product(), 1)
+    storage = inputs.c_padded.copy()
+    check._matrix(storage)[...] = found
+    assert "differ with 12-bit numbers" in check.check_precision(storage, inputs)
 
 
 def test_tf32_hides_behind_the_bound_for_real_inputs() -> None:
@@ -86,8 +91,11 @@ def test_tf32_hides_behind_the_bound_for_real_inputs() -> None:
 
 def test_a_wrong_product_is_no_precision() -> None:
     inputs = made(Problem(16, 16, 64))
-    assert reached(np.zeros((16, 16), np.float32), inputs.result()) == ""
-    assert reached(np.full((16, 16), np.nan, np.float32), inputs.result()) == ""
+    assert reached(np.zeros((16, 16), np.float32), inputs, ROWS) == ""
+    assert reached(np.full((16, 16), np.nan, np.float32), inputs, ROWS) == ""
+    one = inputs.result().astype(np.float32)
+    one[3, 4] += 1
+    assert reached(one, inputs, ROWS) == ""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +117,7 @@ def test_factors_and_storage_order_count() -> None:
     product = Product(column_major=frozenset("B"), alpha=2, beta=3)
     inputs = made(Problem(9, 7, 33), product)
     found = 2 * (inputs.a.astype(np.float64) @ inputs.b) + 3 * inputs.c
-    assert reached(found.astype(np.float32), inputs.result()) == "FP32"
+    assert reached(found.astype(np.float32), inputs, np.arange(9)) == "FP32"
     assert inputs.c.any()
 
 

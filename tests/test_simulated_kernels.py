@@ -446,7 +446,7 @@ def test_a_kernel_that_is_right_once() -> None:
             it.matrix("C")[0, 0] += 1
 
     right_launches = 1
-    assert "1 elements differ with 12-bit numbers" in complaint(worse)
+    assert "elements differ with 12-bit numbers" in complaint(worse)
     launches.clear()
     right_launches = 2
     assert "real inputs" in complaint(worse)
