@@ -296,6 +296,7 @@ def run(
     specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "auto")
     problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
     points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
+    _overrides(measure).refuse_empty(points)
     with (
         _Output(out, bench, specs, append=False) as output,
         closing(_measure(bench, points, verbose, bench.baseline(baseline))) as measuring,
@@ -361,6 +362,7 @@ def sweep(
         specs, _problems(specs, n, m, k, usual), tiles, dict(params),
         lambda spec, problem: None if "TILE_SIZE" in spec.params else swept(spec, problem),
     )  # fmt: skip
+    _overrides(measure).refuse_empty(points)
     path = resume or out or _default_csv(bench)
     left = bench.remaining(points, csvfile.read_rows(resume)) if resume else points
     if resume:
@@ -441,6 +443,7 @@ def compare(
     if len(specs) < 2:
         raise click.UsageError("name two different kernels")
     points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
+    _overrides(measure).refuse_empty(points)
     groups = comparing.group_points(points)
     rows: list[Row] = []
     found: list[comparing.Comparison] = []

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mmbench import baselines
 from mmbench.bench import Measured
 from mmbench.csvfile import read_rows
 from mmbench.errors import UsageError
@@ -114,7 +115,12 @@ def ratio_of_rounds(
 
 
 def reason(baseline: Row, other: Row) -> str:
-    """What differs between two kernels at a problem, in a line; from model and compiler."""
+    """What differs between two kernels at a problem, in a line; from model and compiler.
+
+    Nothing is known of what a library launches.
+    """
+    if {baseline.kernel, other.kernel} & set(baselines.NAMES):
+        return ""
     parts = []
     if baseline.requested_bytes and other.requested_bytes:
         share = baseline.requested_bytes / other.requested_bytes

@@ -12,7 +12,7 @@ from mmbench.errors import UsageError
 from mmbench.expressions import Expression, ExpressionError
 from mmbench.header import as_define
 from mmbench.product import MATRICES, Product
-from mmbench.spec import Argument, KernelSpec
+from mmbench.spec import Argument, KernelSpec, Point
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -59,6 +59,15 @@ class Overrides:
                 )
             found[name] = role
         return found
+
+    def refuse_empty(self, points: Iterable[Point]) -> None:
+        """Raise UsageError where the block or grid that was given has no threads or blocks."""
+        for point in points:
+            for option, text, axes in (
+                ("--block", self.block, point.spec.block), ("--grid", self.grid, point.spec.grid)
+            ):  # fmt: skip
+                if text is not None and not all(axis.value(point.names) > 0 for axis in axes):
+                    raise UsageError(f'{option} "{text}" is 0 at {point}; round it up: ceil(a/b)')
 
     def check_launch(self) -> None:
         """Raise UsageError where block, grid or shared bytes are no expressions of sizes."""

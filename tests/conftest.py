@@ -80,8 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Compiled kernels of the tests go to a folder of the tests."""
+    """Compiled kernels of the tests go to a folder of the tests; a user's tunings are not used."""
     patch = pytest.MonkeyPatch()
+    patch.setenv("MMBENCH_CONFIG", str(tmp_path_factory.mktemp("config")))
     patch.setenv("MMBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
     yield
     patch.undo()

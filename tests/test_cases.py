@@ -386,9 +386,6 @@ KINDS: Table = {
     "grid_over_65535": Kind(
         general(F3_MNK), "skipped", ("grid (1, 70000, 1) is over the limit of 65535 in y",),
         ("--m", "70000", "--n", "4", "--k", "4", "--block", "16,1", "--grid", "ceil(N/16),M")),
-    "empty_grid": Kind(
-        TILED, "skipped", ("the launch shape is empty: grid (0, 0, 1)",),
-        ("--n", "8", "--tile", "16", "--grid", "N/16,N/16")),
     # What the options make of a file.
     "beta_1": Kind(changed(NAIVE, ("] = acc", "] += acc")), options=(*EDGE, "--beta", "1")),
     "plain_with_beta_1": Kind(NAIVE, "wrong", ("elements differ",), (*EDGE, "--beta", "1")),
@@ -610,6 +607,8 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "no_definition": (NAIVE, ("--define", "3=N"), '--define: "3=N" is not NAME=VALUE'),
     "block_of_four": (NAIVE, ("--block", "1,2,3,4"), '"1,2,3,4" has 4 axes'),
     "block_of_nothing": (NAIVE, ("--block", "width"), '"width" uses width; known: K, M, N'),
+    "empty_grid": (
+        TILED, ("--n", "8", "--tile", "16", "--grid", "N/16,N/16"), 'is 0 at empty_grid N=8'),
     "grid_with_python": (NAIVE, ("--grid", "N.real"), "is not allowed here"),
     "shared_with_python": (DYNAMIC, ("--shared", "len(s)"), "is not allowed here"),
     "layout": (NAIVE, ("--layout", "column"), "is not row, col, or a list such as B=col,C=row"),
