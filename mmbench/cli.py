@@ -131,9 +131,11 @@ def cli() -> None:
 
     \b
     mmbench run --n 4096 --tile 32        verify and time the default kernels
+    mmbench run --kernel mine.cu          the same for your own file
+    mmbench check mine.cu                 why it is wrong, with the line
+    mmbench compare mine.cu tiled cublas  in turns, with a confidence interval
     mmbench sweep --n 256:4096:*2         sweep N and TILE_SIZE into results/*.csv
-    mmbench compare naive tiled           interleaved, with a confidence interval
-    mmbench show tiled                    read a kernel
+    mmbench ladder                        from the first kernel past cuBLAS, and why
 
     Rates count 2*M*N*K FLOP a product; GFLOP/s and GB/s are 10^9. Without a GPU the same
     kernels run on the host's cores (runner cpu), and every table says so.
@@ -220,18 +222,18 @@ _tile_option = _options(
         help="Another parameter of the kernel, e.g. BM=64,128.  [default: as tuned, or the first]",
     ),
 )
+_baseline_option = click.option(
+    "--baseline",
+    type=click.Choice(["auto", "none", "cublas", "cublas:default", "blas"]),
+    help="Library to measure each point beside, in turns.  "
+    "[default: auto, cublas on a GPU and blas on the host; none for sweep]",
+)
 _measure_options = _options(
     click.option(
         "--cache",
         type=click.Choice(["cold", "hot"]),
         help="cold: overwrite the L2 before each launch. hot: launch in a row.  "
         "[default: cold on a GPU, hot on the host]",
-    ),
-    click.option(
-        "--baseline",
-        type=click.Choice(["auto", "none", "cublas", "cublas:default", "blas"]),
-        help="Library to measure each point beside, in turns.  "
-        "[default: auto, cublas on a GPU and blas on the host; none for sweep]",
     ),
     click.option("--seed", default=0, show_default=True, help="Seed of the random inputs."),
     click.option(
@@ -262,15 +264,17 @@ _measure_options = _options(
 )
 
 
-@cli.command()
+@cli.command(short_help="Verify and time kernels.")
 @click.option("--kernel", "names", multiple=True, help="Name or .cu file; repeat for several.")
 @_kernel_options
-@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
-              help="Edge of the matrices, or columns of C with --m and --k.")  # fmt: skip
+@click.option("-n", "--n", "n", type=Axis(),
+              help="Edge of the matrices, or columns of C with --m and --k.  "
+              f"[default: {DEFAULT_RUN_N}]")  # fmt: skip
 @_tile_option
 @_shape_options
 @_runner_options
 @_measure_options
+@_baseline_option
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table",
               show_default=True, help="What is printed.")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
@@ -316,7 +320,7 @@ def run(
     return _exit_code(each.row for each in measured)
 
 
-@cli.command()
+@cli.command(short_help="Sweep N and TILE_SIZE into a CSV.")
 @click.argument("names", metavar="[KERNEL]...", nargs=-1)
 @_kernel_options
 @click.option("-n", "--n", "n", type=Axis(),
@@ -326,6 +330,7 @@ def run(
 @_shape_options
 @_runner_options
 @_measure_options
+@_baseline_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
               help="The CSV.  [default: results/<UTC>-<device>.csv]")  # fmt: skip
 @click.option("--resume", type=click.Path(dir_okay=False, exists=True, path_type=Path),
@@ -390,11 +395,11 @@ def sweep(
     return _exit_code(rows)
 
 
-@cli.command()
+@cli.command(short_help="Compare kernels in turns, or two CSV files.")
 @click.argument("names", metavar="KERNEL KERNEL... | OLD.csv NEW.csv", nargs=-1)
 @_kernel_options
-@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
-              help="Values of N.")  # fmt: skip
+@click.option("-n", "--n", "n", type=Axis(),
+              help=f"Values of N.  [default: {DEFAULT_RUN_N}]")  # fmt: skip
 @_tile_option
 @_shape_options
 @_runner_options
@@ -496,7 +501,7 @@ def _verdict_code(found: Sequence[Comparison], fail_on: str | None) -> int:
     return EXIT_UNCLEAR if "unclear" in verdicts else EXIT_OK
 
 
-@cli.command()
+@cli.command(short_help="Find out why a kernel is wrong, with the line.")
 @click.argument("name", metavar="KERNEL")
 @_kernel_options
 @click.option("-n", "--n", "n", type=Axis(),
@@ -576,7 +581,7 @@ def _fit(points: Sequence[Point], runner: str) -> list[Point]:
     return left
 
 
-@cli.command()
+@cli.command(short_help="Read the GPU's counters for one launch.")
 @click.argument("name", metavar="KERNEL")
 @_kernel_options
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=256, show_default=True,
@@ -606,7 +611,7 @@ def profile(
     return EXIT_OK
 
 
-@cli.command()
+@cli.command(short_help="Walk with one thread through a kernel.")
 @click.argument("name", metavar="KERNEL")
 @_reading_options
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), default=8, show_default=True,
@@ -660,7 +665,7 @@ def explain(
     return EXIT_OK if words.check(found)[0] else EXIT_FAILED
 
 
-@cli.command()
+@cli.command(short_help="Climb the kernels: what does each idea gain?")
 @click.option("-n", "--n", "n", type=click.IntRange(min=1), help="Edge of the matrices.  "
               f"[default: {DEFAULT_LADDER_N['cuda']} on a GPU, {DEFAULT_LADDER_N['cpu']} on the "
               "host]")  # fmt: skip
@@ -668,6 +673,7 @@ def explain(
 @_shape_options
 @_runner_options
 @_measure_options
+@_baseline_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path),
               help="Also write the rows to this .csv (with a .json beside it).")  # fmt: skip
 def ladder(
@@ -706,11 +712,11 @@ def ladder(
     return _exit_code(row for row in rows if row.status != "skipped")
 
 
-@cli.command()
+@cli.command(short_help="Find a kernel's best parameters.")
 @click.argument("name", metavar="KERNEL")
 @_kernel_options
-@click.option("-n", "--n", "n", type=Axis(), show_default=str(DEFAULT_RUN_N),
-              help="Values of N, each tuned for itself.")  # fmt: skip
+@click.option("-n", "--n", "n", type=Axis(),
+              help=f"Values of N, each tuned for itself.  [default: {DEFAULT_RUN_N}]")  # fmt: skip
 @_tile_option
 @_shape_options
 @_runner_options
@@ -779,7 +785,7 @@ def tune(
     return code
 
 
-@cli.command()
+@cli.command(short_help="Draw results as pictures or in the terminal.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...",
                 type=click.Path(dir_okay=False, path_type=Path))  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="pictures",
@@ -809,7 +815,7 @@ def plot(
         _say(f"wrote {path}")
 
 
-@cli.command()
+@cli.command(short_help="Write one page of a CSV.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path),
               default="report.html", show_default=True, help="The page to write.")  # fmt: skip
@@ -843,7 +849,7 @@ def show(name: str, **reading: Any) -> None:
     _console().print(catalogue_view.kernel_page(_get(name, reading)))
 
 
-@cli.command()
+@cli.command(short_help="Write what was read of a .cu file into its top.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_kernel_options
 @click.option("--stdout", is_flag=True, help="Print the header instead of writing it.")
@@ -901,7 +907,7 @@ def devices(roofs: bool, again: bool) -> None:
         _say(reason)
 
 
-@cli.command()
+@cli.command(short_help="Check what is installed, and what is missing.")
 @click.option("--timer", is_flag=True,
               help="Time an empty kernel and kernels of known length on the GPU.")  # fmt: skip
 @click.option("--device", default=0, show_default=True, help="Index of the CUDA device.")

@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -16,11 +16,21 @@ def path_of(uuid: str) -> Path:
     return Path(tempfile.gettempdir()) / f"mmbench-{re.sub(r'[^A-Za-z0-9-]', '-', uuid)}.lock"
 
 
+def _open(path: Path) -> int:
+    """Open the lock file; whoever makes it lets every other user of the machine lock it too."""
+    with suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with suppress(PermissionError):
+        os.fchmod(descriptor, 0o666)
+    return descriptor
+
+
 @contextmanager
 def held(uuid: str, waiting: Callable[[str], None]) -> Iterator[None]:
     """Hold the device's lock; where another mmbench has it, say so and wait for its end."""
     try:
-        descriptor = os.open(path_of(uuid), os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open(path_of(uuid))
     except OSError:  # no folder to lock in: measure all the same
         yield
         return

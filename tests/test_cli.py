@@ -24,11 +24,10 @@ from mmbench.results import COLUMNS
 from mmbench.runners import open_runner
 
 BRIEF = ("--min-time", "0", "--max-time", "0.3")
-QUICK = (
-    "--runner", "cpu", "--baseline", "none", "--min-time", "0", "--max-time", "0.1",
-    "--samples", "3",
-)  # fmt: skip
+PAIRED = ("--runner", "cpu", "--min-time", "0", "--max-time", "0.1", "--samples", "3")
+QUICK = (*PAIRED, "--baseline", "none")  # compare has no baseline besides its first kernel
 SMALL = ("--n", "32", "--tile", "8", *QUICK)
+SMALL_PAIR = ("--n", "32", "--tile", "8", *PAIRED)
 
 
 RIGHT = """
@@ -282,7 +281,7 @@ def test_a_bad_option_is_named(mm: Command, words: list[str], sentence: str) -> 
 @pytest.mark.cpu
 @pytest.mark.parametrize("command", [["run", "--kernel"], ["sweep"], ["compare", "naive"]])
 def test_an_unknown_kernel_gets_the_nearest_name(mm: Command, command: list[str]) -> None:
-    answer = mm(*command, "tild", *QUICK)
+    answer = mm(*command, "tild", *PAIRED)
     assert answer.code == 2
     assert answer.error == 'mmbench: no kernel is called "tild"; did you mean "tiled"?'
 
@@ -407,7 +406,7 @@ def test_compare_says_what_it_compares(
 
 @pytest.mark.cpu
 def test_compare_needs_two_different_kernels(mm: Command) -> None:
-    answer = mm("compare", "naive", "naive", *SMALL)
+    answer = mm("compare", "naive", "naive", *SMALL_PAIR)
     assert answer.code == 2
     assert "two different kernels" in answer.error
 
@@ -520,7 +519,7 @@ def test_a_rectangular_product(mm: Command) -> None:
 
 @pytest.mark.cpu
 def test_compare_reports_a_kernel_that_is_wrong(mm: Command, write_kernel: WriteKernel) -> None:
-    answer = mm("compare", "naive", str(write_kernel("wrong", DROPS_LAST_K)), *SMALL)
+    answer = mm("compare", "naive", str(write_kernel("wrong", DROPS_LAST_K)), *SMALL_PAIR)
     assert answer.code == 1
     assert "no comparison" in answer.out
     assert "times as fast" not in answer.out

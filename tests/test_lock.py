@@ -37,6 +37,15 @@ def test_a_free_lock_is_taken_without_a_word() -> None:
     assert said == []
 
 
+def test_every_user_of_the_machine_may_lock() -> None:
+    before = os.umask(0o077)
+    try:
+        with lock.held("GPU-1", pytest.fail):
+            assert lock.path_of("GPU-1").stat().st_mode & 0o777 == 0o666
+    finally:
+        os.umask(before)
+
+
 def test_the_second_waits_for_the_first(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     with subprocess.Popen(
