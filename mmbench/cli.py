@@ -135,7 +135,7 @@ def cli() -> None:
     mmbench check mine.cu                 why it is wrong, with the line
     mmbench compare mine.cu tiled cublas  in turns, with a confidence interval
     mmbench sweep --n 256:4096:*2         sweep N and TILE_SIZE into results/*.csv
-    mmbench ladder                        from the first kernel past cuBLAS, and why
+    mmbench ladder                        from the first kernel past cuBLAS
 
     Rates count 2*M*N*K FLOP a product; GFLOP/s and GB/s are 10^9. Without a GPU the same
     kernels run on the host's cores (runner cpu), and every table says so.
