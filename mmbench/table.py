@@ -78,6 +78,11 @@ def _shape(row: Row) -> str:
     return str(row.n) if row.square else f"{row.m}x{row.n}x{row.k}"
 
 
+def _other_params(row: Row) -> str:
+    """The parameters besides TILE_SIZE, which has a column of its own."""
+    return " ".join(part for part in row.params.split() if not part.startswith("TILE_SIZE="))
+
+
 def _status(row: Row) -> Text:
     return Text(row.status, _STATUS_STYLE[row.status])
 
@@ -86,6 +91,7 @@ _IDENTITY = (
     _Cell("kernel", "", lambda row: row.kernel, left=True),
     _Cell("N", "", _shape),
     _Cell("tile", "", lambda row: "" if row.tile_size is None else str(row.tile_size)),
+    _Cell("parameters", "", lambda row: _other_params(row), left=True),
 )
 _SPEED = (
     _Cell("status", "", _status, left=True),
@@ -159,7 +165,7 @@ def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
         header.stylize("not bold dim", len(name))
         justify: JustifyMethod = "left" if cell.left else "right"
         # Where space is short a kernel's name is folded; a number is never cut.
-        fold = cell.title == "kernel"
+        fold = cell.title in ("kernel", "parameters")
         table.add_column(header, justify=justify, no_wrap=not fold, overflow="fold")
     for row in rows:
         table.add_row(*(cell.text(row) for cell in cells))
@@ -227,7 +233,8 @@ def _more(named: Sequence[str]) -> str:
 
 def _where(row: Row) -> str:
     shape = f"N={row.n}" if row.square else f"M={row.m} N={row.n} K={row.k}"
-    return shape if row.tile_size is None else f"{shape} tile={row.tile_size}"
+    tile = "" if row.tile_size is None else f"tile={row.tile_size}"
+    return " ".join(part for part in (shape, tile, _other_params(row)) if part)
 
 
 def ladder(
