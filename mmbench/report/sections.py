@@ -159,7 +159,9 @@ def _each_kernel(study: Study, name: str, where: str) -> str:
         for rows in groups:
             mine = [row for row in rows if row.kernel == kernel]
             tied = [row for row in mine[1:] if ties.is_tie(mine[0], row)]
-            tiles = " = ".join(variant(row) for row in (*mine[:1], *tied) if variant(row))
+            swept = len(mine) > 1 or any(row.tile_size is not None for row in mine)
+            best = (*mine[:1], *tied) if swept else ()
+            tiles = " = ".join(variant(row) for row in best if variant(row))
             line.append(f"{number(mine[0].gflops, 4)}{f' ({tiles})' if tiles else ''}"
                         if mine else "")  # fmt: skip
         lines.append(line)
