@@ -107,8 +107,9 @@ def _refuse_other_sizes(spec: KernelSpec, problem_axis: Sequence[Problem]) -> No
     if other is not None and spec.fixed is not None:
         fixed = spec.fixed
         options = f"--n {fixed.n}" if fixed.square else f"--m {fixed.m} --n {fixed.n} --k {fixed.k}"
-        names = spec.fixed_by
-        free = f", or let {names[0]} follow with --define {names[0]}=N" if names else ""
+        names = ", ".join(each.partition("=")[0] for each in spec.fixed_by)
+        freed = " ".join(f"--define {each}" for each in spec.fixed_by)
+        free = f", or let {names} follow with {freed}" if names else ""
         raise UsageError(
             f"{spec.path}: {spec.entry} has no size parameter and is right for {fixed} alone, not "
             f"for {other}; run it with {options}{free}"

@@ -113,7 +113,7 @@ class KernelSpec:
     includes: tuple[Path, ...] = ()  # folders, besides that of the file
     tile_name: str = "TILE_SIZE"  # the name in the file that TILE_SIZE sets
     fixed: Problem | None = None  # the one shape of a kernel that takes no sizes
-    fixed_by: tuple[str, ...] = ()  # the constants that fix it
+    fixed_by: tuple[str, ...] = ()  # the constants that fix it, each with its size: SIDE=N
     library: str = ""  # the library that a baseline is, which has no source
     alternatives: tuple[KernelSpec, ...] = ()  # other readings of a file without a header
     after: str | None = None

@@ -275,10 +275,11 @@ class Checker:
         if nans := int(np.count_nonzero(np.isnan(compared))):
             parts.append(f"{nans} {'is' if nans == 1 else 'are'} NaN")
         before = inputs.c[self.rows]
-        if never := int(np.count_nonzero(differs & (compared == before))):
-            parts.append(f"{never} never written")
+        never = int(np.count_nonzero(differs & (compared == before)))
         if inputs.product.beta == 0 and np.array_equal(compared, reference + before):
             parts.append("the result is A*B plus the old C; if that is intended, use --beta 1")
+        elif never and inputs.product.beta == 0:  # else the old C may well be the new one
+            parts.append(f"{never} never written")
         return "; ".join(parts)
 
     def _wrong_rows(self, c: Array) -> str:

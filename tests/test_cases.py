@@ -156,6 +156,14 @@ __global__ void linear(float *y, const float *x, const float *w, const float *bi
 """
 LINEAR_ARGS = "y=C, x=A, w=B, bias=null, rows=M, in=K, units=N"
 FIXED = "const int SIDE = 48;\n" + changed(kernel(f"{F3}"), ("N", "SIDE"))
+ROWS = (
+    "#define SIDE 48\n"
+    + changed(
+        kernel("float A[SIDE][SIDE], float B[SIDE][SIDE], float C[SIDE][SIDE]"),
+        ("[row * N + k]", "[row][k]"), ("[k * N + col]", "[k][col]"),
+        ("[row * N + col]", "[row][col]"), ("N", "SIDE"),
+    )
+)  # fmt: skip
 WIDE = """\
 #ifndef BLOCK
 #define BLOCK 64
@@ -285,6 +293,10 @@ KINDS: Table = {
     "columns_as_rows": Kind(
         COLUMNS.replace("PARAMETERS", SQUARE).replace("M", "N").replace("K", "N"), "wrong",
         ("hint: the result matches column-major storage: use --layout col",)),
+    "c_as_columns": Kind(
+        changed(NAIVE, ("C[row * N + col]", "C[col * N + row]")), "wrong",
+        ("hint: C is stored transposed: use --layout C=col",),
+        said=("C seems to be stored by columns, A and B are not (see --layout C=col)",)),
     "float_sum_of_doubles": Kind(
         changed(NAIVE, ("float", "double"), ("double acc", "float acc")), "wrong",
         ("the bound for float64", "the accumulator may be float")),
@@ -335,6 +347,10 @@ KINDS: Table = {
         '# include "sum.cuh"\n' + changed(NAIVE, ("= acc", "= SCALE * times_one(acc)")),
         beside={"sum.cuh": "#pragma once\n#define SCALE 1.0f\n"
                            "__device__ inline float times_one(float x) { return x; }\n"}),
+    "types_of_a_local_header": Kind(
+        '#include "types.h"\nusing namespace types;\n'
+        + changed(NAIVE, ("int N", "count N"), ("const float *A", "const real *A")),
+        beside={"types.h": "namespace types { using count = unsigned; typedef float real; }\n"}),
     "helpers": Kind(
         "__constant__ float one = 1.0f;\n__device__ float mad(float a, float b, float c) "
         "{ return a * b * one + c; }\n"
@@ -378,6 +394,10 @@ KINDS: Table = {
     "shared_over_48_kb": Kind(
         WIDE, "skipped", ("needs 65536 bytes of static shared memory", "the limit is 49152"),
         ("--n", "70", "--tile", "64")),
+    "a_block_over_its_bounds": Kind(
+        "constexpr int LIMIT = 64;\n"
+        + NAIVE.replace("void f", "void __launch_bounds__(LIMIT, 2) f"),
+        "skipped", ("__launch_bounds__ allows 64 threads a block",)),
     "half": Kind(NAIVE.replace("float", "half"), "skipped", ("needs a GPU: half precision",)),
     "wmma": Kind(WMMA, "skipped", ("needs a GPU: ",), ("--n", "32", "--tile", "16")),
     "ptx": Kind(
@@ -424,12 +444,19 @@ KINDS: Table = {
     "fixed_size": Kind(FIXED, options=(), said=("no size parameter: SIDE = 48 in the file",)),
     "fixed_size_at_it": Kind(FIXED, options=("--n", "48", "--tile", "16")),
     "fixed_size_freed": Kind(FIXED, options=("--n", "20,33", "--tile", "16", "-D", "SIDE=N")),
+    "rows_as_parameters": Kind(ROWS, options=(), said=("SIDE = 48 in the file",)),
+    "rows_as_parameters_freed": Kind(
+        ROWS.replace("A[SIDE]", "(*A)").replace("C[SIDE][SIDE])", "C[][SIDE])"),
+        options=("--n", "20,33", "--tile", "16", "-D", "SIDE=N")),
     "an_entry": Kind(
         NAIVE.replace("= acc", "= 0") + NAIVE.replace("void f", "void g"),
         options=(*EDGE, "--entry", "g")),
     "a_defined_macro": Kind(
         "#ifndef SCALE\n#define SCALE 2\n#endif\n" + NAIVE.replace("= acc", "= SCALE * acc"),
         options=(*EDGE, "--define", "SCALE=1")),
+    "a_tile_that_is_told": Kind(
+        '#include "lost.h"\n' + tiled("SIDE"), options=(*EDGE, "--define", "SIDE=T"),
+        said=("SIDE is the tile; block (TILE_SIZE, TILE_SIZE)",)),
     "large_k": Kind(
         general(F3_MNK), options=("--m", "8", "--n", "8", "--k", "16384", "--tile", "8")),
     "template_arguments": Kind(BLOCKTILING, options=("--n", "64")),
@@ -520,6 +547,17 @@ def test_a_missing_barrier_is_not_called_a_crash(tmp_path: Path, barrier: str) -
     assert "race.cu:" in done.stdout
 
 
+def test_an_old_c_is_not_called_unwritten(tmp_path: Path) -> None:
+    """Where C is added to, a product of 0 leaves it; with beta = 3 a wrong C can be the old one."""
+    for name, text in (
+        ("adds", changed(NAIVE, ("] = acc", "] += acc"))),
+        ("no_beta", general(BLAS, store="alpha * sum")),
+    ):
+        (row,) = command("--kernel", str(write(tmp_path, name, Kind(text))), *EDGE).rows
+        assert row["status"] == "wrong"
+        assert "never written" not in row["reason"]
+
+
 def test_a_kernel_that_never_ends_ends_alone(tmp_path: Path) -> None:
     text = changed(NAIVE, ("k < N; k++", "k < N; k += N > 16"))
     path = write(tmp_path, "endless", Kind(text))
@@ -584,6 +622,12 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         "struct Matrix { int width; float *data; };\n"
         "__global__ void f(Matrix A, Matrix B, Matrix C) {}\n", (),
         "parameter A has type Matrix; mmbench fills pointers to float, double, half and int"),
+    "rows_of_pointers": (kernel("float *A[], float *B[], float *C[], int N"), (), "float *A[]"),
+    "a_pitch": (
+        kernel(f"{SQUARE}, size_t pitch", PLACE + PRODUCT.replace(
+            "C[row * N + col]", "((float *)((char *)C + row * pitch))[col]")), (),
+        'pitch is the bytes of a row by its name; say what is passed for it with --args, such as '
+        '"pitch=4*N"'),
     "pointers_to_pointers": (kernel("float **A, float **B, float **C, int N"), (), "float **A"),
     "short": (NAIVE.replace("float", "short"), (), "has matrices of short"),
     "a_float_without_a_meaning": (
@@ -592,6 +636,10 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "no_size": (kernel(F3), (), "takes no size and has no constant that is one"),
     "another_size": (
         FIXED, ("--n", "64"), "has no size parameter and is right for N=48 alone, not for N=64"),
+    "three_other_sizes": (
+        "#define ROWS 20\n#define COLS 30\n#define INNER 40\n"
+        + general(F3, "INNER COLS COLS", "ROWS COLS INNER"), ("--n", "64"),
+        "or let COLS, INNER, ROWS follow with --define COLS=N --define INNER=K --define ROWS=M"),
     "shared_of_unknown_size": (
         DYNAMIC.replace("&s[T * T]", "s + N % 7 * T"), (),
         'whose size cannot be read; give its bytes, such as --shared "2*T*T*4"'),

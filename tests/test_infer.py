@@ -190,3 +190,10 @@ def test_a_file_with_bom_and_windows_lines(tmp_path: Path) -> None:
 def test_a_broken_file_is_no_bug(tmp_path: Path, text: str) -> None:
     with suppress(UsageError):
         read(tmp_path, kernel(SQUARE).replace("threadIdx.x", text))
+
+
+def test_a_flag_that_is_told_is_passed(tmp_path: Path) -> None:
+    found = read(tmp_path, kernel(f"{SQUARE}, bool relu"), args="relu=0")
+    assert str(found.spec.arguments[-1]) == "bool 0"
+    (tmp_path / "mine.cu").write_text(found.header + kernel(f"{SQUARE}, bool relu"))
+    assert read_kernel(tmp_path / "mine.cu").arguments == found.spec.arguments

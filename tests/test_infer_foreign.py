@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from test_infer_texts import F3, GRID_MN, PLACE, PRODUCT, SQUARE, Case, file_tile, kernel, tiled
+from test_infer_texts import (
+    F3,
+    GRID_MN,
+    PLACE,
+    PRODUCT,
+    SQUARE,
+    Case,
+    file_tile,
+    general,
+    kernel,
+    tiled,
+)
 
 HIDDEN = "#define KERNEL __global__ void\n"
 INDEXED = """\
@@ -161,6 +172,33 @@ TWO_VERSIONS = (
 SWITCHED_TYPE = "#ifdef WIDE\n#define T double\n#else\n#define T float\n#endif\n" + kernel(
     SQUARE.replace("float", "T")
 )
+BYTES = RUNTIME_TILE.replace("float s[]", "__align__(16) unsigned char s[]")
+BYTES_OF_FLOATS = BYTES.replace("*a = s", "*a = reinterpret_cast<float *>(s)").replace(
+    "b = s +", "b = a +"
+)
+COUNTED_BYTES = (
+    BYTES.replace("*a = s", "*a = (float *)s")
+    .replace("s + side * side", "(float *)(s + blockDim.x * blockDim.y * sizeof(float))")
+    .replace("side", "(int)blockDim.x")
+)
+A_BY_COLUMNS = PLACE + PRODUCT.replace("row < N", "row < M").replace("k < N", "k < K").replace(
+    "A[row * N + k]", "A[k * M + row]"
+)
+M_FOR_N = general(f"{F3}, int M, int N, int K", "A B C M N K").replace("C[row * N", "C[row * M")
+ROWS_OF_ALL = (
+    tiled("SIDE")
+    .replace("[SIDE][SIDE + 1]", "[SIDE][SIDE]")
+    .replace("[SIDE][SIDE]", "[ALL]")
+    .replace("[ty][tx]", "[ty * SIDE + tx]")
+    .replace("[ty][k]", "[ty * SIDE + k]")
+    .replace("[k][tx]", "[k * SIDE + tx]")
+)
+WIDE_PLACES = (
+    PLACE.replace("blockDim.y +", "int64_t(blockDim.y) +")
+    .replace("blockDim.x +", "std::int64_t(blockDim.x) +")
+    .replace("int row", "auto row")
+    .replace(";\n    int col", ", col")
+)
 DEFAULT_OR_GIVEN = "#if !defined(SIDE)\n#define SIDE 16\n#endif\n"
 
 FOREIGN = {
@@ -218,6 +256,29 @@ FOREIGN = {
     "brackets around single names": Case(
         kernel(SQUARE, PLACE + PRODUCT.replace("row * N + k", "(row) * (N) + (k)")
                .replace("k * N + col", "(k) * N + (col)")), run=True),
+    "aligned bytes of dynamic shared memory": Case(
+        kernel(f"{SQUARE}, int side", BYTES_OF_FLOATS), "A B C N TILE_SIZE",
+        shared="8 * TILE_SIZE * TILE_SIZE", run=True),
+    "dynamic shared memory counted in bytes": Case(
+        kernel(SQUARE, COUNTED_BYTES), shared="8 * TILE_SIZE * TILE_SIZE", run=True),
+    "A by columns": Case(
+        kernel(f"{F3}, int M, int N, int K", A_BY_COLUMNS), "A B C M N K", grid=GRID_MN),
+    "one size taken for another": Case(M_FOR_N, "A B C M N K", grid=GRID_MN),
+    "a tile squared in its own name": file_tile(
+        "#define SIDE 16\n#define ALL (SIDE * SIDE)\n" + ROWS_OF_ALL, run=True),
+    "an enumerator squared": file_tile(
+        "enum { SIDE = 16 };\nstatic const int ALL = SIDE * SIDE;\n" + ROWS_OF_ALL, run=True),
+    "a tile made of another number": file_tile(
+        "#define WARP 32\n#define SIDE (WARP / 2)\n" + tiled("SIDE"), run=True),
+    "places of 64 bits": Case(
+        kernel(SQUARE, WIDE_PLACES + PRODUCT, "#include <cstdint>\n"), run=True),
+    "a tile from constexpr functions": Case(
+        "constexpr int tile() { return 16; }\nconstexpr int twice(int x) { return 2 * x; }\n"
+        + tiled("tile()").replace("[tile()][tile()]", "[tile()][twice(tile()) / 2]"),
+        block="16, 16", grid="ceil_div(N, 16), ceil_div(N, 16)", tiles=(), run=True),
+    "rows along z": Case(
+        kernel(SQUARE, PLACE.replace(".y", ".z") + PRODUCT), block="TILE_SIZE, 1, TILE_SIZE",
+        grid="ceil_div(N, TILE_SIZE), 1, ceil_div(N, TILE_SIZE)", run=True),
 }  # fmt: skip
 
 FOREIGN_REFUSED = {
@@ -229,4 +290,12 @@ FOREIGN_REFUSED = {
                    "takes no pointer"),
     "a flag without a value": (
         kernel(SQUARE, before="template <bool GUARD> "), "--define GUARD=true"),
+    "two kernels of one name": (
+        kernel(SQUARE) + kernel(SQUARE.replace("float", "double")),
+        "has 2 kernels of the name f (lines 1, 12); give the one that is meant a name of its own"),
+    "braces too few": (
+        kernel(SQUARE).rstrip("}\n "), "mine.cu:1: the __global__ function that begins here"),
+    "an #if that is not taken": (
+        f"\n#ifdef FAST\n{kernel(SQUARE)}#endif\n",
+        "mine.cu:2: the kernel is in an #if that is not taken (#ifdef FAST); give the macro with"),
 }  # fmt: skip

@@ -531,6 +531,7 @@ REFUSED = {
     "no size": (kernel(F3), "takes no size"),
     "a float without a meaning": (
         kernel(f"{SQUARE}, float scale"), "takes float scale; say what to pass for it with --args"),
+    "a flag": (kernel(f"{SQUARE}, bool relu"), 'such as "relu=0"'),
     "short": (kernel(SQUARE.replace("float", "short")), "matrices of short"),
     "float and double": (
         kernel("float *A, double *B, float *C, int N"), "A is float32 and B is float64"),

@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
-from mmbench.infer.syntax import children, declared, text, walk
+from mmbench.infer.syntax import children, declared, row_sizes, text, walk
 
-_CASTS = {"static_cast", "reinterpret_cast", "const_cast", "__ldg", "int", "unsigned", "size_t"}
+_CASTS = {"static_cast", "reinterpret_cast", "const_cast", "__ldg"}
+_TYPE = re.compile(r"(?:std::)?(?:u?int\d*(?:_t)?|long|short|size_t|ptrdiff_t|signed|unsigned)")
+_SIZES = {
+    "float": 4, "double": 8, "int": 4, "unsigned": 4, "unsigned int": 4, "char": 1, "half": 2,
+    "__half": 2, "float2": 8, "float4": 16, "double2": 16, "unsigned char": 1, "long long": 8,
+}  # fmt: skip
 _NUMBER = re.compile(r"(0[xX][\da-fA-F]+|\d+)[uUlLzZ]*")
 _CHANGES = {"assignment_expression": "left", "update_expression": "argument"}
 _LOOPS = ("for_statement", "while_statement", "do_statement")
@@ -39,6 +44,7 @@ class Body:
     variables: dict[str, list[Variable]] = field(default_factory=dict)
     quotients: dict[str, tuple[str, Poly, Poly]] = field(default_factory=dict)
     changes: dict[str, list[Node]] = field(default_factory=dict)  # assignments by their target
+    rows: dict[str, list[Node]] = field(default_factory=dict)  # sizes of a parameter's rows
     _busy: set[tuple[str, int]] = field(default_factory=set)
     _known: dict[tuple[str, int], Poly] = field(default_factory=dict)
 
@@ -47,6 +53,7 @@ class Body:
             if node.type == "parameter_declaration":
                 for declarator in node.children_by_field_name("declarator"):
                     self._add(declared(declarator), self.function, node, None, True)
+                    self.rows[declared(declarator)] = row_sizes(declarator)
             elif node.type == "declaration" and node.parent is not None:
                 for declarator in node.children_by_field_name("declarator"):
                     value = declarator.child_by_field_name("value")
@@ -96,9 +103,21 @@ class Body:
     def _cast(self, node: Node) -> Poly:
         return self.poly(node.child_by_field_name("value"))
 
+    def _sizeof(self, node: Node) -> Poly:
+        """``sizeof(double)``; a parser that knows no types takes that of others for a value's."""
+        found = node.child_by_field_name("type") or node.child_by_field_name("value")
+        size = _SIZES.get(text(found).strip("() "))
+        return Poly.of(f"?{text(node)}" if size is None else size)
+
     def _subscript(self, node: Node) -> Poly:
-        index = node.child_by_field_name("indices")
-        return self.poly(node.child_by_field_name("argument")) + self.poly(index)
+        argument, index = (node.child_by_field_name(part) for part in ("argument", "indices"))
+        place = self.poly(index)
+        inner, depth = argument, 0
+        while inner is not None and inner.type == "subscript_expression":
+            inner, depth = inner.child_by_field_name("argument"), depth + 1
+        for size in self.rows.get(text(inner), ())[depth:]:
+            place = place * self.poly(size)
+        return self.poly(argument) + place
 
     def _field(self, node: Node) -> Poly:
         """``threadIdx.x``, also by a copy of threadIdx."""
@@ -202,7 +221,8 @@ class Body:
     def _call(self, node: Node) -> Poly:
         function = text(node.child_by_field_name("function")).partition("<")[0]
         arguments = children(node.child_by_field_name("arguments"))
-        cast = function in _CASTS or re.fullmatch(r"\(\s*[\w:\s]+\)", function)
+        cast = function in _CASTS or _TYPE.fullmatch(function)
+        cast = cast or re.fullmatch(r"\(\s*[\w:\s]+\)", function)
         if cast and len(arguments) == 1:
             return self.poly(arguments[0])
         if function in ("__mul24", "__umul24") and len(arguments) == 2:
@@ -224,7 +244,8 @@ class Body:
         found: dict[str, list[Poly]] = {name: [] for name in pointers}
         for node in walk(self.function):
             dereference = node.type == "pointer_expression" and text(node).startswith("*")
-            if (node.type == "subscript_expression" or dereference) and not _moves(node, pointers):
+            access = dereference or (node.type == "subscript_expression" and not _is_row(node))
+            if access and not _moves(node, pointers):
                 place = self.poly(node)
                 for name in pointers & place.atoms:
                     if place.without(name) == Poly.of(1):
@@ -245,6 +266,15 @@ class Body:
             if target is not None and target.type != "identifier":
                 found |= pointers & self.poly(target).atoms
         return found
+
+
+def _is_row(node: Node) -> bool:
+    """Whether ``A[i]`` is a row of which ``A[i][k]`` is an element."""
+    outer = node.parent
+    if outer is None or outer.type != "subscript_expression":
+        return False
+    argument = outer.child_by_field_name("argument")
+    return argument is not None and argument.id == node.id
 
 
 def _moves(node: Node, pointers: set[str]) -> bool:
@@ -273,6 +303,7 @@ _READERS: dict[str, Callable[[Body, Node], Poly]] = {
     "cast_expression": Body._cast,
     "unary_expression": Body._unary,
     "pointer_expression": Body._unary,
+    "sizeof_expression": Body._sizeof,
     "binary_expression": Body._binary,
     "subscript_expression": Body._subscript,
     "call_expression": Body._call,

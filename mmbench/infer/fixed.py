@@ -26,15 +26,25 @@ class FixedSizes:
     def names(self) -> frozenset[str]:
         return frozenset(self.values)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def freed(self, roles: Mapping[str, str]) -> tuple[str, ...]:
+        """What ``--define`` takes to make each constant follow the size that it stands for."""
+        return tuple(
+            f"{name}={roles.get(name, 'N')}"
+            for name, value in self.values.items()
+            if value is not None
+        )
+
+    def notes(self, roles: Mapping[str, str]) -> tuple[str, ...]:
         fixed = [f"{name} = {value}" for name, value in self.values.items() if value is not None]
         if not fixed:
             return ()
-        name = next(name for name, value in self.values.items() if value is not None)
+        freed = self.freed(roles)
+        options = " ".join(f"--define {each}" for each in freed)
+        sizes = sorted({f"--{each.partition('=')[2].lower()}" for each in freed})
+        follow = "makes it" if len(freed) == 1 else "make them"
         return (
-            f"no size parameter: {', '.join(fixed)} in the file (--define {name}=N makes it "
-            "follow --n)",
+            f"no size parameter: {', '.join(fixed)} in the file ({options} {follow} follow "
+            f"{', '.join(sizes)})",
         )
 
     def added_to(self, signature: Signature) -> Signature:

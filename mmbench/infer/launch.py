@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
 from mmbench.infer.roles import Roles
+from mmbench.infer.syntax import children, walk
 
 LINEAR_BLOCK = 256
 PARAMETER = "TILE_SIZE"
@@ -54,7 +55,7 @@ class Sample:
 
 def derive(body: Body, roles: Roles, code: str, sample: Sample) -> Shape | None:
     """The launch that covers C once; None where the kernel alone does not tell it."""
-    two_dimensional = bool(re.search(r"\bthreadIdx\s*\.\s*y\b", code))
+    two_dimensional = len(set(re.findall(r"\bthreadIdx\s*\.\s*([xyz])\b", code))) > 1
     free = Poly.of("TILE_SIZE" if sample.square is None else sample.square)
     free = free if two_dimensional else Poly.of(sample.linear)
     try:
@@ -98,6 +99,14 @@ def _sides(code: str, sample: Sample) -> list[str]:
 
 def _square(side: str) -> str:
     return str(int(side) ** 2) if side.isdigit() else f"{side} * {side}"
+
+
+def launch_bound(body: Body) -> int | None:
+    """The threads of a block that ``__launch_bounds__`` allows, where that is a number."""
+    for node in walk(body.function):
+        if node.type == "launch_bounds":
+            return body.poly(next(iter(children(node)), None)).number
+    return None
 
 
 class _Derivation:

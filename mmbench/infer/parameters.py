@@ -9,7 +9,7 @@ from pathlib import Path
 from tree_sitter import Node
 
 from mmbench.errors import UsageError
-from mmbench.infer.syntax import Kernel, Source, children, declared, text, walk
+from mmbench.infer.syntax import Kernel, Source, children, declared, row_sizes, text, walk
 from mmbench.overrides import Overrides, as_argument
 from mmbench.product import MATRICES
 from mmbench.spec import FACTORS, FRACTIONAL, NULL
@@ -80,16 +80,21 @@ def pointer_names(kernel: Kernel) -> set[str]:
 
 
 def _depth(parameter: Node) -> int:
-    """Levels of pointers, 0 for a value; -1 for what cannot be passed."""
+    """Levels of pointers, 0 for a value; -1 for what cannot be passed. Rows are no level."""
     declarators = parameter.children_by_field_name("declarator")
     nodes = [node for declarator in declarators for node in walk(declarator)]
+    if any(row_sizes(declarator) for declarator in declarators):
+        return 1
     depth = sum(n.type in ("*", "array_declarator", "abstract_array_declarator") for n in nodes)
     return -1 if any(n.type in ("&", "&&", "function_declarator") for n in nodes) else depth
 
 
 def aliases(source: Source) -> dict[str, str]:
-    """Names of types that the file itself gives: typedef, using, and macros."""
-    found = {name: source.value(name) for name in source.macros}
+    """Names of types that the file and its headers give: typedef, using, and macros."""
+    found: dict[str, str] = {}
+    for header in source.headers:
+        found |= aliases(header)
+    found |= {name: source.value(name) for name in source.macros}
     for node in walk(source.root):
         if node.type == "type_definition":
             for declarator in node.children_by_field_name("declarator"):
@@ -153,11 +158,17 @@ def _checked(entry: str, parameters: list[Parameter]) -> Signature:
         if parameter.ctype not in DTYPES:
             raise UsageError(
                 f"{entry} has matrices of {parameter.ctype}; mmbench has float, double, half, "
-                "int and 8-bit int ones"
+                "int and 8-bit int ones: write a small kernel that takes those and calls this code"
             )
     if not matrices:
         raise UsageError(
             f"{entry} takes no pointer: mmbench passes A, B and C; make them parameters, such as "
+            "(const float *A, const float *B, float *C, int N)"
+        )
+    if len([p for p in found if p.pointer]) < len(MATRICES):
+        raise UsageError(
+            f"{entry} has {len(matrices)} pointers ({', '.join(p.name for p in matrices)}) where a "
+            "product has three: mmbench passes A, B and C; make them parameters, such as "
             "(const float *A, const float *B, float *C, int N)"
         )
     if len(matrices) != len(MATRICES):
@@ -176,6 +187,13 @@ def _with_role(entry: str, parameter: Parameter) -> Parameter:
             as_argument(parameter.role, "", True)
         return parameter
     ctype = _INTEGERS.get(parameter.ctype) or _FACTOR_TYPES.get(parameter.ctype)
+    if parameter.ctype == "bool":
+        ctype = "bool"
+        if not parameter.role:
+            raise UsageError(
+                f"{entry} takes bool {parameter.name}; say what to pass for it with --args, such "
+                f'as "{parameter.name}=0"'
+            )
     if ctype is None:
         raise UsageError(f"{entry}: parameter {parameter.name} has type {parameter.ctype}; {_WRAP}")
     role = parameter.role

@@ -24,6 +24,7 @@ from mmbench.infer.launch import (
     Sample,
     Shape,
     derive,
+    launch_bound,
     usual_shapes,
 )
 from mmbench.infer.launch_calls import HostLaunch
@@ -36,6 +37,7 @@ from mmbench.infer.syntax import (
     Kernel,
     Source,
     expand,
+    has_word,
     parse_tree,
     read,
     text,
@@ -103,7 +105,7 @@ def infer(path: Path, source: str, overrides: Overrides | None = None) -> Inferr
     overrides.check_launch()
     folders = (path.parent, *overrides.includes)
     file = read(source, folders, overrides.defines)
-    kernel = choose(path, file, overrides.entry)
+    kernel = _chosen(path, source, file, overrides)
     label = f"{path}: {kernel.name}"
     template = read_template(file, kernel, overrides.defines)
     signature = read_signature(path, file, kernel, template.types, overrides)
@@ -157,6 +159,26 @@ def _distinct(specs: list[KernelSpec]) -> list[KernelSpec]:
         if spec not in found:
             found.append(spec)
     return found
+
+
+def _chosen(path: Path, source: str, file: Source, overrides: Overrides) -> Kernel:
+    if not file.kernels:
+        _refuse_hidden(path, source)
+    return choose(path, file, overrides.entry)
+
+
+def _refuse_hidden(path: Path, source: str) -> None:
+    """Raise UsageError where the file's kernels are all in an #if that is not taken."""
+    for node in walk(parse_tree(source.encode())):
+        above = node.parent
+        while node.type == "function_definition" and above is not None:
+            if above.type in ("preproc_if", "preproc_ifdef") and has_word(node, "__global__"):
+                line = text(above).split("\n", 1)[0].strip()
+                raise UsageError(
+                    f"{path}:{above.start_point[0] + 1}: the kernel is in an #if that is not taken "
+                    f"({line}); give the macro with --define"
+                )
+            above = above.parent
 
 
 def _refuse_names_of_parameters(label: str, signature: Signature, overrides: Overrides) -> None:
@@ -218,8 +240,14 @@ def _free_name(edits: Edits, file: Source, tile: Tile, launch: _Launch) -> None:
 
 
 def _numbers(overrides: Overrides) -> dict[str, Poly]:
-    """The whole numbers that ``--define`` gives."""
-    return {n: Poly.of(int(value)) for n, value in overrides.defines.items() if value.isdigit()}
+    """The whole numbers that ``--define`` gives, and the tile where it gives that."""
+    numbers = {n: Poly.of(int(value)) for n, value in overrides.defines.items() if value.isdigit()}
+    return numbers | {name: Poly.of(PARAMETER) for name in _given_tile(overrides)}
+
+
+def _given_tile(overrides: Overrides) -> list[str]:
+    """The names that ``--define NAME=T`` makes the tile."""
+    return [name for name, value in overrides.defines.items() if value in ("T", PARAMETER)]
 
 
 def _body(
@@ -340,7 +368,9 @@ def _mentions_tile(*parts: str) -> bool:
 def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> KernelSpec:
     params: dict[str, tuple[int, ...]] = {}
     name, tile, roles = reading.kernel.name, reading.tile, reading.roles
-    if tile.name or _uses_tile(launch) or _mentions_tile(*roles.sizes.values()):
+    given = reading.overrides.defines.values()
+    follows = any(re.search(rf"\b(?:T|{PARAMETER})\b", value) for value in given)
+    if tile.name or follows or _uses_tile(launch) or _mentions_tile(*roles.sizes.values()):
         params[PARAMETER] = SWEEP if tile.value is None else (tile.value,)
     types = {p.name: DTYPES[p.ctype] for p in reading.signature.matrices}
     a, b, c = (types[roles.matrices[matrix]] for matrix in MATRICES)
@@ -367,20 +397,26 @@ def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> Kernel
         requires=_requirements(reading, launch),
         runners=("cuda",) if needs_gpu(source) else ("cuda", "cpu"),
         fixed=reading.sizes.problem(roles.sizes),
-        fixed_by=tuple(reading.sizes.values),
+        fixed_by=reading.sizes.freed(roles.sizes),
         tile_name=tile.name or PARAMETER,
     )
 
 
 def _requirements(reading: _Reading, launch: _Launch) -> tuple[tuple[Expression, str], ...]:
-    """A block that the user may vary must fit the shared arrays of the file."""
-    room = capacity(reading.body)
-    if room is None or not _mentions_tile(*launch.shape.block):
+    """A block that the user may vary must fit the shared arrays and the bounds of the file."""
+    if not _mentions_tile(*launch.shape.block):
         return ()
+    room, bound = capacity(reading.body), launch_bound(reading.body)
     threads = " * ".join(
         axis if axis.isidentifier() else f"({axis})" for axis in launch.shape.block
     )
-    return ((Expression(f"{threads} <= {room}"), f"the shared arrays have {room} elements"),)
+    found = []
+    if room is not None:
+        found.append((f"{threads} <= {room}", f"the shared arrays have {room} elements"))
+    if bound is not None:
+        reason = f"__launch_bounds__ allows {bound} threads a block"
+        found.append((f"{threads} <= {bound}", reason))
+    return tuple((Expression(condition), reason) for condition, reason in found)
 
 
 def _notes(
@@ -392,8 +428,8 @@ def _notes(
         p.name if p.name == a.name else f"{p.name} = {a.name}"
         for p, a in zip(parameters, spec.arguments, strict=True)
     ]
-    if tile.name:
-        size = f"{tile.name} is the tile"
+    if tile_name := tile.name or ", ".join(_given_tile(reading.overrides)):
+        size = f"{tile_name} is the tile"
     elif tile.fixed:
         size = f"{', '.join(tile.fixed)} stay as they are"
     else:
@@ -409,7 +445,7 @@ def _notes(
     return (
         line,
         *roles.notes,
-        *reading.sizes.notes,
+        *reading.sizes.notes(roles.sizes),
         *(left if ignored else []),
         "traffic not declared: requested bytes are not known (a header can state them)",
     )

@@ -113,7 +113,8 @@ def find_roles(
         left, right = (first, second) if order is not False else (second, first)
         row, column = (rest, scaled) if down else (scaled, rest)
         matrices = {"A": left, "B": right, "C": output}
-        for sizes in _sizes(entry, evidence, matrices, _identities(row, column), down):
+        place = Roles(matrices, {}, row, column, down)
+        for sizes in _sizes(entry, evidence, place):
             roles = Roles(matrices, sizes, row, column, down)
             _note_storage(evidence, roles)
             found.append(roles)
@@ -216,22 +217,26 @@ def _is_turned(evidence: Evidence, matrix: str, name: str, roles: Roles) -> bool
 
 
 def _note_storage(evidence: Evidence, roles: Roles) -> None:
+    turned = [m for m in ("A", "B") if _is_turned(evidence, m, roles.matrices[m], roles)]
+    if roles.column_major and len(turned) == 2:
+        roles.notes.append("C seems to be stored by columns, A and B are not (see --layout C=col)")
+        return
     if roles.column_major:
         roles.notes.append("its index arithmetic is column-major (see --layout)")
+    for matrix in turned:
+        roles.notes.append(f"{matrix} seems to be read transposed (see --trans-{matrix.lower()})")
+
+
+def _strides(evidence: Evidence, place: Roles) -> dict[str, str]:
+    """What scales the index of each matrix: its columns, or its rows where it goes down them."""
+    across, along = {"A": "K", "B": "N", "C": "N"}, {"A": "M", "B": "K", "C": "M"}
+    by_columns = {m: place.column_major for m in across}
     for matrix in ("A", "B"):
-        if _is_turned(evidence, matrix, roles.matrices[matrix], roles):
-            roles.notes.append(
-                f"{matrix} seems to be read transposed (see --trans-{matrix.lower()})"
-            )
+        by_columns[matrix] ^= _is_turned(evidence, matrix, place.matrices[matrix], place)
+    return {m: along[m] if by_columns[m] else across[m] for m in across}
 
 
-def _sizes(
-    entry: str,
-    evidence: Evidence,
-    matrices: dict[str, str],
-    ids: tuple[set[str], set[str]],
-    down: bool,
-) -> list[dict[str, str]]:
+def _sizes(entry: str, evidence: Evidence, place: Roles) -> list[dict[str, str]]:
     """What is passed for each size, in every way that the kernel's text allows."""
     told = {p.name: p.role for p in evidence.signature.sizes if p.role}
     names = [p.name for p in evidence.signature.sizes if p.name not in told]
@@ -241,20 +246,21 @@ def _sizes(
         return [told | {names[0]: "N"}]
     by_name = {name: role for name in names if (role := size_role(name))}
     votes: dict[str, set[str]] = {name: set() for name in evidence.size_names}
-    strides = {"A": "M", "B": "K", "C": "M"} if down else {"A": "K", "B": "N", "C": "N"}
-    for matrix, role in strides.items():
-        for stride in evidence.strides(matrices[matrix]):
+    for matrix, role in _strides(evidence, place).items():
+        for stride in evidence.strides(place.matrices[matrix]):
             votes[stride].add(role)
     leading = {name: role for name, role in by_name.items() if role.startswith("ld")}
     if any(len(v) > 1 for v in votes.values()):
         if len(by_name) == len(names):
             return [told | by_name]
         votes = {name: set() for name in evidence.size_names}
-    guards = _guards(evidence, ids)
+    guards = _guards(evidence, _identities(place.row, place.column))
     said_by_name = {name: {role} for name, role in by_name.items()}
     found: dict[str, str] = {}
     for said in (said_by_name, guards, votes):  # the last is believed most
         found |= {n: next(iter(r)) for n, r in said.items() if len(r) == 1 and n in names}
+    if len(by_name) == len(names) and set(found.values()) < set(by_name.values()):
+        return [told | by_name]  # a kernel that takes one size for another
     if set(found.values()) & {"M", "N", "K"} - set(leading.values()):
         found |= leading
     return [told | complete for complete in _complete(entry, names, found | {}, told)]
@@ -269,6 +275,11 @@ def _complete(
     open_roles = [role for role in "MNK" if role not in taken]
     if not open_names:
         return [found]
+    if pitches := [name for name in open_names if "pitch" in name.lower()]:
+        raise UsageError(
+            f"{entry}: {pitches[0]} is the bytes of a row by its name; say what is passed for it "
+            f'with --args, such as "{pitches[0]}=4*N"'
+        )
     if len(open_names) > len(open_roles):
         raise UsageError(
             f"{entry}: the meaning of {', '.join(open_names)} cannot be read from the body "

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
 from mmbench.infer.syntax import Source, declared, text, walk, words
 
-_BYTES = {"float": 4, "double": 8, "char": 1, "unsigned char": 1, "int": 4, "uint8_t": 1}
+_BYTES = {
+    "float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "int32_t": 4, "unsigned": 4,
+    "unsigned int": 4, "uint32_t": 4, "char": 1, "unsigned char": 1, "signed char": 1,
+    "uint8_t": 1, "int8_t": 1, "float2": 8, "float4": 16, "double2": 16, "int4": 16, "uint4": 16,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,11 @@ class Dynamic:
 
     name: str
     element_bytes: int
+    types: Mapping[str, str] = field(default_factory=dict)  # names of the file's own types
+
+    def bytes_of(self, kind: str) -> int:
+        """Bytes of an element of that type; 0 where it is not known."""
+        return _BYTES.get(self.types.get(kind, kind), 0)
 
 
 def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dynamic | None:
@@ -26,13 +38,14 @@ def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dyn
                 kind = text(node.child_by_field_name("type"))
                 name = declared(declarator)
                 if name in needed:
-                    return Dynamic(name, _BYTES.get(types.get(kind, kind), 0))
+                    return Dynamic(name, _BYTES.get(types.get(kind, kind), 0), types)
     return None
 
 
 def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
     """Arrays of one size laid end to end, as ``a = s, b = s + T * T`` says; None if unclear."""
     offsets: list[Poly] = []
+    units: set[int] = set()
     for variables in body.variables.values():
         for variable in variables:
             if variable.value is not None:
@@ -41,18 +54,37 @@ def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
                     offset = place + -Poly.of(dynamic.name)
                     if offset not in offsets:
                         offsets.append(offset)
+                    if offset.terms:
+                        units.add(_unit(body, variable.value, dynamic))
     for axis in "xyz":
         tile = Poly.of("TILE_SIZE")
         offsets = [offset.substitute(f"blockDim.{axis}", tile) for offset in offsets]
     moved = [offset for offset in offsets if offset.terms]
-    if not moved or any(o.atoms - {"TILE_SIZE"} for o in moved) or not dynamic.element_bytes:
+    if not moved or any(o.atoms - {"TILE_SIZE"} for o in moved) or len(units) != 1 or 0 in units:
         return None
     size = min(moved, key=lambda offset: offset.evaluate(lambda _: 16))
     expected = [size * Poly.of(i + 1) for i in range(len(moved))]
     if any(offset not in expected for offset in moved):
         return None
-    total = size * Poly.of((len(moved) + 1) * dynamic.element_bytes)
+    total = size * Poly.of((len(moved) + 1) * units.pop())
     return str(total)
+
+
+def _unit(body: Body, value: Node, dynamic: Dynamic) -> int:
+    """The bytes in which a pointer counts that is ``value``: those of what it starts from."""
+    for node in walk(value):
+        if node.type != "identifier":
+            continue
+        if text(node) == dynamic.name:
+            return dynamic.element_bytes
+        variable = body.find(text(node), node.start_byte)
+        inner = variable.value if variable is not None else None
+        if inner is not None and dynamic.name in body.poly(inner).atoms:
+            declarator = inner.parent
+            declaration = declarator.parent if declarator is not None else None
+            kind = text(declaration.child_by_field_name("type")) if declaration else ""
+            return _unit(body, inner, dynamic) if kind == "auto" else dynamic.bytes_of(kind)
+    return 0
 
 
 def capacity(body: Body) -> int | None:

@@ -21,6 +21,7 @@ from mmbench.infer.expansion import (
 )
 
 _PRAGMA = re.compile(rb"(?m)^[ \t]*#[ \t]*pragma\b[^\n\\]*$")
+_ALIGN = re.compile(rb"\b__align__\s*\([^()\n]*\)")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _TYPE_DEFINITIONS = ("type_definition", "alias_declaration", "type_parameter_declaration",
                      "optional_type_parameter_declaration")  # fmt: skip
@@ -59,10 +60,17 @@ def words(node: Node) -> set[str]:
 
 
 def parse_tree(code: bytes) -> Node:
-    """The tree of a text. Pragmas are hidden from the parser, which knows them at few places."""
+    """The tree of a text. Pragmas are hidden from the parser, which knows them at few places;
+    so are alignments, but for those in macros, whose text is used."""
     import tree_sitter_cuda
 
     hidden = _PRAGMA.sub(lambda found: b" " * len(found.group()), code)
+    hidden = b"".join(
+        line
+        if line.lstrip().startswith(b"#") or line.rstrip().endswith(b"\\")
+        else _ALIGN.sub(lambda found: b" " * len(found.group()), line)
+        for line in hidden.splitlines(keepends=True)
+    )
     return Parser(Language(tree_sitter_cuda.language())).parse(hidden).root_node
 
 
@@ -86,6 +94,22 @@ def declared(declarator: Node) -> str:
             inner = next((n for n in children(node) if n.type != "type_qualifier"), None)
         node = inner
     return text(node)
+
+
+def row_sizes(declarator: Node) -> list[Node]:
+    """The sizes of a parameter's rows: K of ``A[M][K]`` and ``(*A)[K]``, none of ``A[M]``."""
+    sizes: list[Node] = []
+    node: Node | None = declarator
+    while node is not None and node.type == "array_declarator":
+        size = node.child_by_field_name("size")
+        sizes[:0] = [size] if size is not None else []
+        node = node.child_by_field_name("declarator")
+        if node is not None and node.type == "identifier":
+            return sizes[1:] if size is not None else sizes
+    inner = children(node)[0] if node is not None and len(children(node)) == 1 else None
+    pointer = inner is not None and inner.type == "pointer_declarator"
+    plain = pointer and inner is not None and children(inner)[-1].type == "identifier"
+    return sizes if plain and node is not None and node.type == "parenthesized_declarator" else []
 
 
 @dataclass(frozen=True)

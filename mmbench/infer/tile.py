@@ -125,9 +125,50 @@ class _Finder:
                     found |= _names(size)
                     if inner.type == size.type == "identifier" and not _is_row(declarator):
                         capacities.add(text(size))
-        capacities -= {name for name in capacities if self._is_used_elsewhere(name)}
+        capacities -= {
+            name for name in capacities
+            if any(map(self._is_used_elsewhere, {name, *self.roots(name)}))
+        }  # fmt: skip
         found -= capacities
         return {name for name in found & self.reachable if not _PADDING.fullmatch(name)}
+
+    def derived(self, root: str, extents: set[str]) -> str:
+        """The tile where one side alone is made of the root, as in ``#define TILE (WARP / 2)``."""
+        made = {
+            name
+            for name in self.reachable & self.constants.keys() - {root}
+            if re.search(rf"\b{root}\b", self.constants[name].expression)
+        }
+        if (
+            root == PARAMETER
+            or len(made) != 1
+            or not made <= extents
+            or not _tile_like(self.constants[min(made)])
+        ):
+            return root
+        name = min(made)
+        in_code = any(
+            text(node) == root and _in_function(node)
+            for node in walk(self.source.root)
+            if node.type == "identifier"
+        )
+        macros = (
+            n
+            for each, nodes in self.source.macros.items()
+            if each not in (root, name)
+            for n in nodes
+        )
+        elsewhere = in_code or any(root in words(node) for node in macros)
+        return root if elsewhere or not self._is_side(name) else name
+
+    def _is_side(self, name: str) -> bool:
+        """Whether a name is an extent of an array of arrays."""
+        return any(
+            node.type == "array_declarator"
+            and text(node.child_by_field_name("size")) == name
+            and (_is_row(node) or text(node.child_by_field_name("declarator")).endswith("]"))
+            for node in walk(self.kernel.node)
+        )
 
     def _is_used_elsewhere(self, name: str) -> bool:
         """Whether the kernel uses a name besides the extents of shared arrays."""
@@ -145,8 +186,19 @@ class _Finder:
 
 
 def _names(node: Node) -> set[str]:
-    """The identifiers of an expression, without the scopes of ``Config::TILE``."""
-    return {text(n) for n in walk(node) if n.type == "identifier"}
+    """The identifiers of an expression, without scopes and functions: ``Config::size(TILE)``."""
+    found = (n for n in walk(node) if n.type == "identifier")
+    return {text(n) for n in found if not _is_called(n)}
+
+
+def _is_called(node: Node) -> bool:
+    outer = node.parent
+    while outer is not None and outer.type in ("qualified_identifier", "template_function"):
+        node, outer = outer, outer.parent
+    if outer is None or outer.type != "call_expression":
+        return False
+    function = outer.child_by_field_name("function")
+    return function is not None and function.id == node.id
 
 
 def undefined_extents(source: Source, kernel: Kernel, known: Container[str]) -> list[str]:
@@ -238,7 +290,7 @@ def find_tile(
     if len(known) != 1:
         fixed = known | (reachable & extents & (source.foreign | elsewhere))
         return Tile(fixed=tuple(sorted(fixed - settled)))
-    name = next(iter(known))
+    name = finder.derived(next(iter(known)), extents)
     return Tile(name, constants[name].value if name in constants else None)
 
 
