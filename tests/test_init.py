@@ -71,6 +71,25 @@ def test_a_file_with_its_header_runs_like_before(tmp_path: Path) -> None:
     assert output.count(",ok,") == 2  # the tile follows although the file defines it
 
 
+@pytest.mark.cpu
+def test_args_by_name_hold_for_every_reading_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.cu"
+    path.write_text(PROGRAM)
+    roles = "out=C, x=A, w=B, rows=M, cols=N, inner=K"
+    spec = kernels.get(str(path), Overrides(args=roles))
+    assert spec.alternatives
+    for reading in (spec, *spec.alternatives):
+        assert [str(argument) for argument in reading.arguments] == [
+            "C", "A", "B", "int M", "int N", "int K",
+        ]  # fmt: skip
+    code, output = invoke(
+        "run", "--kernel", str(path), "--runner", "cpu", "--n", "64", "--tile", "8",
+        "--args", roles, "--max-time", "0.05", "--format", "csv", "--baseline", "none",
+    )  # fmt: skip
+    assert code == 0, output
+    assert output.count(",ok,") == 1
+
+
 def test_the_options_go_into_the_header(tmp_path: Path) -> None:
     path = tmp_path / "linear.cu"
     path.write_text(

@@ -147,10 +147,9 @@ def infer(path: Path, source: str, overrides: Overrides | None = None) -> Inferr
     _free_name(edits, file, tile, launches[0][1])
     text = edits.apply()
     found = [_spec(path, text, reading, launch) for reading, launch in launches]
-    others = tuple(replace(spec, alternatives=()) for spec in _distinct(found)[1:_MOST_READINGS])
-    spec = replace(found[0], alternatives=others)
-    notes = _notes(spec, *launches[0], ignored)
-    return Inferred(replace(spec, notes=notes), notes, header_text(spec))
+    notes = _notes(found[0], *launches[0], ignored)
+    first, *others = (replace(spec, notes=notes) for spec in _distinct(found)[:_MOST_READINGS])
+    return Inferred(replace(first, alternatives=tuple(others)), notes, header_text(first))
 
 
 def _distinct(specs: list[KernelSpec]) -> list[KernelSpec]:
