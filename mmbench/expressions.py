@@ -10,6 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 
 class ExpressionError(ValueError):
@@ -70,10 +71,15 @@ class Expression:
         return self.text
 
     def _tree(self) -> ast.expr:
-        try:
-            return ast.parse(self.text, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise ExpressionError(f'"{self.text}" is not an arithmetic expression') from None
+        return _parse(self.text)
+
+
+@cache
+def _parse(text: str) -> ast.expr:
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f'"{text}" is not an arithmetic expression') from None
 
 
 def _evaluate(node: ast.expr, names: Mapping[str, int] | None) -> int:
