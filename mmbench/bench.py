@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import math
 import os
 from collections.abc import Generator, Sequence
@@ -99,8 +100,17 @@ class Bench:
         ):
             if compiles.any:
                 supervisor.prestart()
-            for group in groups:
-                yield self._measure(group, compiles, supervisor, progress)
+            for i, group in enumerate(groups):
+                ahead = self._next_problem(group[0], groups[i + 1 :])
+                yield self._measure(group, compiles, supervisor, progress, ahead)
+
+    def _next_problem(self, point: Point, groups: Sequence[Sequence[Point]]) -> Point | None:
+        """The first point of these groups that is of another problem or product."""
+        for other in itertools.chain.from_iterable(groups):
+            same = (other.problem, other.spec.product) == (point.problem, point.spec.product)
+            if not same and unfit_reason(other, self.runner.device) is None:
+                return other
+        return None
 
     def _measure(
         self,
@@ -108,6 +118,7 @@ class Bench:
         compiles: _Compiles,
         supervisor: Supervisor,
         progress: Progress,
+        ahead: Point | None,
     ) -> list[Measured]:
         results: dict[int, Measured] = {}
         entries: dict[int, Entry] = {}
@@ -121,7 +132,7 @@ class Bench:
             except MmbenchError as error:
                 results[i] = self._failed(point, error)
         if entries:
-            outcomes = self._outcomes(list(entries.values()), supervisor, progress)
+            outcomes = self._outcomes(list(entries.values()), supervisor, progress, ahead)
             for (i, entry), outcome in zip(entries.items(), outcomes, strict=True):
                 hint = self._hint(entry, outcome, supervisor)
                 results[i] = self._measured(entry, outcome, hint)
@@ -129,16 +140,19 @@ class Bench:
         return [_beside(each, measured) for each in measured]
 
     def _outcomes(
-        self, entries: list[Entry], supervisor: Supervisor, progress: Progress
+        self,
+        entries: list[Entry],
+        supervisor: Supervisor,
+        progress: Progress,
+        ahead: Point | None = None,
     ) -> list[Outcome]:
         point = entries[0].point
 
         def show(phase: str, share: float | None) -> None:
             progress(f"{point.problem} {phase}", share)
 
-        task = Task(
-            tuple(entries), self.settings.rule, self.settings.cache == "cold", self.settings.seed
-        )
+        cold, seed = self.settings.cache == "cold", self.settings.seed
+        task = Task(tuple(entries), self.settings.rule, cold, seed, ahead)
         try:
             return supervisor.run(task, self._timeout(point), show)
         except MmbenchError as error:
@@ -313,6 +327,7 @@ class _Compiles:
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
         self._pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
+        self._pool.submit(runner.prepare)  # where it fails, the session says why
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)

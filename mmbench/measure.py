@@ -23,7 +23,8 @@ class StopRule:
 
     Times in seconds. ``precision`` is the half-width of the median's confidence interval
     relative to the median. ``slow`` is the launch beyond which the launches that were checked
-    serve as samples, since more of them would take minutes.
+    serve as samples, since more of them would take minutes. ``warm``: the device has just been
+    busy, so two launches alike end the warm-up at once.
     """
 
     samples: int = 10
@@ -32,6 +33,7 @@ class StopRule:
     budget: float = 5.0
     warm_up: float = 0.1
     slow: float = 2.0
+    warm: bool = False
 
 
 @dataclass(frozen=True)
@@ -132,9 +134,10 @@ def interleave(
 
 def _warm_up(sample: Sample, rule: StopRule, clock: Clock) -> None:
     begin, last = clock(), math.inf
+    least = 0.0 if rule.warm else rule.warm_up / 2
     while clock() - begin < rule.warm_up:
         now = sample()
-        if clock() - begin >= rule.warm_up / 2 and abs(now - last) <= _STEADY * now:
+        if clock() - begin >= least and abs(now - last) <= _STEADY * now:
             return
         last = now
 

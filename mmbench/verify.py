@@ -34,6 +34,7 @@ _SAMPLED_ROWS = 16
 _FREIVALDS_VECTORS = 3
 _CHUNK_ROWS = 1024
 _DIFFERS_SHOWN = 3
+_NAMING_ROWS = 4  # enough to name a precision: several thousand sums agree with it, or none
 
 
 @dataclass(frozen=True)
@@ -71,16 +72,25 @@ class Checker:
         self.product = product
         self.seed = seed
         self.bound = error_bound(problem.k, product.c_dtype)
-        self.whole = make_inputs(problem, exact(product), seed, "whole")
         self.real = make_inputs(problem, product, seed, "real")
         self.full = problem.m * problem.n * problem.k <= _FULL_CHECK_PRODUCTS
         self.rows = self._choose_rows(seed)
-        self.whole_product = self._product(self.whole)
         self.real_product = self._product(self.real)
         self.real_scale = self._scale()
         rng = np.random.default_rng([seed, 1])
         self.vectors = rng.integers(-512, 512, (problem.n, _FREIVALDS_VECTORS)).astype(np.float64)
-        self.expected = None if self.full else self._freivalds()
+        self._expected: dict[str, npt.NDArray[np.float64]] = {}  # of Freivalds' test
+        self._with_factors: dict[frozenset[str], Inputs] = {}
+
+    @classmethod
+    def ready(cls, problem: Problem, product: Product, seed: int) -> Checker:
+        """A checker that has all that the checks of a right kernel ask for."""
+        checker = cls(problem, product, seed)
+        probe = checker.precision_probe
+        _ = checker.whole_product if probe is None else checker.probe_reference
+        if not checker.full:
+            checker._row_sums(checker.whole if probe is None else probe)
+        return checker
 
     @property
     def method(self) -> str:
@@ -88,12 +98,26 @@ class Checker:
             return "every element compared"
         return f"{len(self.rows)} rows compared, all of C by {_FREIVALDS_VECTORS} Freivalds vectors"
 
+    @cached_property
+    def whole(self) -> Inputs:
+        """Small whole numbers, of which any type holds the sums exactly."""
+        return make_inputs(self.problem, exact(self.product), self.seed, "whole")
+
+    @cached_property
+    def whole_product(self) -> npt.NDArray[np.float64]:
+        """Their product, in the rows that are compared."""
+        return self._product(self.whole)
+
     def with_factors(self, factors: frozenset[str]) -> Inputs | None:
         """Inputs with other alpha and beta, for a kernel that takes them; None for large ones."""
         if not factors or not self.full:
             return None
-        return other_factors(self.whole, self.problem, factors, self.seed + 1)
+        if factors not in self._with_factors:
+            made = other_factors(self.whole, self.problem, factors, self.seed + 1)
+            self._with_factors[factors] = made
+        return self._with_factors[factors]
 
+    @cached_property
     def ones(self) -> Inputs | None:
         """Inputs that find a half accumulator; None for other types."""
         half = self.product.c_dtype == "float16"
@@ -111,19 +135,30 @@ class Checker:
         assert probe is not None
         return self._reference(self._product(probe), probe)
 
+    def check(self, c_padded: Array, inputs: Inputs) -> tuple[str, float | None]:
+        """Compare C with what these inputs give: what is wrong, or "", and the error of reals."""
+        if inputs.kind == "real":
+            return self.check_real(c_padded)
+        if inputs.kind == "ones":
+            return self.check_ones(c_padded, inputs), None
+        if inputs.kind == "precision":
+            return self.check_precision(c_padded, inputs), None
+        wrong = self.check_whole(c_padded, inputs)
+        if wrong and inputs.kind == "whole" and (hint := self.other_reading(c_padded)):
+            wrong = f"{wrong}; hint: {hint}"
+        return wrong, None
+
     def check_whole(self, c_padded: Array, inputs: Inputs | None = None) -> str:
         """Compare a product of whole-number inputs exactly; return what is wrong, or ""."""
         inputs = inputs or self.whole
         outside = self._outside(c_padded)
         c = self._matrix(c_padded)
-        wrong = self._wrong_elements(c, inputs) or self._wrong_rows(c)
+        wrong = self._wrong_elements(c, inputs) or self._wrong_rows(c, inputs)
         if wrong and inputs.kind == "factors":
             wrong = f"with alpha={inputs.product.alpha:g} beta={inputs.product.beta:g}: {wrong}"
         if outside and wrong:
             return f"{wrong}; the kernel also wrote {outside} elements outside C"
-        if outside:
-            return f"the kernel wrote {outside} elements outside C"
-        return wrong
+        return wrong or _written_outside(outside)
 
     def check_ones(self, c_padded: Array, inputs: Inputs) -> str:
         """Whether the sums of ones reach K; what is wrong, or ""."""
@@ -140,13 +175,19 @@ class Checker:
 
     def check_precision(self, c_padded: Array, inputs: Inputs) -> str:
         """Whether a probe came out in FP32; what is wrong, or ""."""
-        compared = self._matrix(c_padded)[self.rows]
-        if np.array_equal(compared, self.probe_reference):
-            return ""
-        if name := precision.reached(compared, inputs, self.rows):
+        c = self._matrix(c_padded)
+        compared = c[self.rows]
+        differs = compared != self.probe_reference
+        if not differs.any():
+            outside = self._outside(c_padded)
+            return self._wrong_rows(c, inputs) or _written_outside(outside)
+        few = np.flatnonzero(differs.any(axis=1))[:_NAMING_ROWS]
+        if name := precision.reached(compared[few], inputs, self.rows[few]):
             return f"computed in {name}, not in FP32: 12-bit numbers are rounded before they count"
-        count = int(np.count_nonzero(compared != self.probe_reference))
-        return f"{count} of {compared.size} elements differ with 12-bit numbers"
+        return (
+            f"{np.count_nonzero(differs)} of {compared.size} elements differ with 12-bit numbers: "
+            "a lower precision, or a result that changes from launch to launch"
+        )
 
     def check_real(self, c_padded: Array) -> tuple[str, float]:
         """Compare a product of the real inputs with the bound: what is wrong, and max error."""
@@ -241,12 +282,15 @@ class Checker:
             scaled += factors.beta * inputs.c[self.rows].astype(np.float64)
         return scaled
 
-    def _freivalds(self) -> npt.NDArray[np.float64]:
+    def _row_sums(self, inputs: Inputs) -> npt.NDArray[np.float64]:
         """alpha A (B x) + beta C x for the random x."""
-        whole, factors = self.whole, self.whole.product
-        found = factors.alpha * _times(whole.a, _times(whole.b, self.vectors))
+        if inputs.kind in self._expected:
+            return self._expected[inputs.kind]
+        factors = inputs.product
+        found = factors.alpha * _times(inputs.a, _times(inputs.b, self.vectors))
         if factors.beta:
-            found += factors.beta * _times(whole.c, self.vectors)
+            found += factors.beta * _times(inputs.c, self.vectors)
+        self._expected[inputs.kind] = found
         return found
 
     def _matrix(self, c_padded: Array) -> Array:
@@ -282,18 +326,23 @@ class Checker:
             parts.append(f"{never} never written")
         return "; ".join(parts)
 
-    def _wrong_rows(self, c: Array) -> str:
+    def _wrong_rows(self, c: Array, inputs: Inputs) -> str:
         """Freivalds' test of all of C: C x must be A (B x) for random x; a sentence, or ""."""
-        if self.expected is None:
+        if self.full:
             return ""
+        expected = self._row_sums(inputs)
         with np.errstate(invalid="ignore", over="ignore"):
-            bad = ~np.all(_times(c, self.vectors) == self.expected, axis=1)
+            bad = ~np.all(_times(c, self.vectors) == expected, axis=1)
         rows = np.flatnonzero(bad)
         if not len(rows):
             return ""
         shown = ", ".join(str(row) for row in rows[:_DIFFERS_SHOWN])
         more = ", ..." if len(rows) > _DIFFERS_SHOWN else ""
         return f"{len(rows)} of {len(bad)} rows are wrong (rows {shown}{more}; Freivalds' test)"
+
+
+def _written_outside(count: int) -> str:
+    return f"the kernel wrote {count} elements outside C" if count else ""
 
 
 _READINGS: tuple[tuple[frozenset[str], str], ...] = (

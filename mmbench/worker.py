@@ -12,19 +12,18 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from mmbench.errors import LaunchError, MmbenchError, UnfitError
-from mmbench.inputs import Inputs, guard_elements
+from mmbench.inputs import Inputs
 from mmbench.measure import StopRule, Timing, interleave
-from mmbench.product import Problem, Product
+from mmbench.operands import Operands
+from mmbench.product import MATRICES, Problem, Product
 from mmbench.runners import (
-    Array,
     Kernel,
     Program,
     Resources,
@@ -37,12 +36,11 @@ from mmbench.spec import Point
 from mmbench.verify import Checker, Verdict
 
 Phase = Callable[[str], None]
-_HOT_BATCH_SECONDS = 1e-3  # of one hot sample: 1000 times the resolution of a CUDA event
-_HOT_BATCH_MOST = 100
-_SLOW_PROBE = 0.5  # seconds of a launch beyond which none is spent on the precision
+_HOT_BATCH_SECONDS = 3e-3  # of one hot sample: a thousand times what the timer adds to it
+_HOT_BATCH_MOST = 300
 _STILL_WARM = 1.0  # seconds after a measurement for which clocks stay up
+_AHEAD_ELEMENTS = 2**28  # beyond, two problems at once may be more than the host holds
 _READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
-_FURTHER = {"factors": "alpha-beta", "ones": "saturation"}
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ class Task:
     rule: StopRule | None  # None: verified only
     cold: bool
     seed: int
+    ahead: Point | None = None  # of a task that may follow
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,17 @@ def _die_with_supervisor() -> None:
         os._exit(1)
 
 
+_Key = tuple[Problem, Product, int]
+
+
 class _Bench:
     """A session with the operands of the problem at hand."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.operands: dict[tuple[object, ...], _Operands] = {}
+        self.operands: dict[_Key, Operands] = {}
+        self.ahead: dict[_Key, Future[Checker]] = {}
+        self.pool = ThreadPoolExecutor(max_workers=1)
         self.measured_at = -math.inf
         self.floors: dict[bool, float | None] = {}
 
@@ -136,6 +140,8 @@ class _Bench:
             _Measured(self.session, self._operands(entry.point, task.seed, phase), entry)
             for entry in task.entries
         ]
+        if task.ahead is not None:
+            self._look_ahead(task.ahead, task.seed)
         for entry in entries:
             entry.verify(phase)
         ready = [entry for entry in entries if entry.ready]
@@ -145,15 +151,24 @@ class _Bench:
         return [entry.outcome() for entry in entries]
 
     @staticmethod
-    def _key(point: Point, seed: int) -> tuple[object, ...]:
+    def _key(point: Point, seed: int) -> _Key:
         return (point.problem, point.spec.product, seed)
 
-    def _operands(self, point: Point, seed: int, phase: Phase) -> _Operands:
+    def _operands(self, point: Point, seed: int, phase: Phase) -> Operands:
         key = self._key(point, seed)
         if key not in self.operands:
             phase("making inputs and references")
-            self.operands[key] = _Operands(self.session, point.problem, point.spec.product, seed)
+            begun = self.ahead.pop(key, None)
+            checker = begun.result() if begun else Checker(*key)
+            self.operands[key] = Operands(self.session, checker)
         return self.operands[key]
+
+    def _look_ahead(self, point: Point, seed: int) -> None:
+        """Make inputs and references of a later task meanwhile, unless that would disturb this."""
+        key = self._key(point, seed)
+        few = sum(math.prod(point.problem.shape(name)) for name in MATRICES) <= _AHEAD_ELEMENTS
+        if few and self.session.own_memory and key not in self.operands | self.ahead:
+            self.ahead = {key: self.pool.submit(Checker.ready, *key)}
 
     def _measure(self, entries: list[_Measured], rule: StopRule, cold: bool, phase: Phase) -> None:
         if max(min(entry.checked) for entry in entries) >= rule.slow:
@@ -162,11 +177,17 @@ class _Bench:
             return
         if cold not in self.floors:
             self.floors[cold] = self.session.timer_floor(cold)
-        samplers = [_Watched(self.session, partial(entry.sample, cold)) for entry in entries]
         kernels = [i for i, entry in enumerate(entries) if not entry.point.spec.library]
         judged = kernels or range(len(entries))  # a baseline is measured as long as its kernel
         if time.perf_counter() - self.measured_at < _STILL_WARM:
-            rule = replace(rule, warm_up=rule.warm_up / 10)
+            checked = min(sum(entry.checked) for entry in entries)  # that has warmed it up too
+            rule = replace(rule, warm_up=max(0.0, rule.warm_up / 10 - checked), warm=True)
+        # A single kernel that overwrites C leaves in it what its last timed launch has computed.
+        real = entries[0].operands.checker.real
+        as_it_is = len(entries) == 1 and real.product.beta == 0
+        if as_it_is:
+            entries[0].operands.load(real)
+        samplers = [_Watched(self.session, entry.sampler(cold)) for entry in entries]
         taken = interleave([watched.sample for watched in samplers], rule, judged=judged)
         self.measured_at = time.perf_counter()
         for entry, watched, samples in zip(entries, samplers, taken, strict=True):
@@ -174,7 +195,7 @@ class _Bench:
             entry.telemetry = summary(watched.readings)
             entry.floor = self.floors[cold]
         for entry in entries:
-            entry.verify_again(phase)
+            entry.verify_again(phase, as_it_is)
 
 
 class _Watched:
@@ -195,68 +216,10 @@ class _Watched:
         return seconds
 
 
-class _Operands:
-    """A, B and C on the device, each between guard zones, and the references on the host."""
-
-    def __init__(self, session: Session, problem: Problem, product: Product, seed: int) -> None:
-        self.session = session
-        self.problem = problem
-        self.product = product
-        self.checker = Checker(problem, product, seed)
-        whole = self.checker.whole
-        sizes = {"A": whole.a_padded, "B": whole.b_padded, "C": whole.c_padded}
-        need = sum(array.nbytes for array in sizes.values())
-        free = session.free_bytes()
-        if need > free:
-            raise UnfitError(
-                f"needs {need / 1e9:,.1f} GB on the device for A, B and C, "
-                f"{free / 1e9:,.1f} GB are free"
-            )
-        self.buffers = {name: session.allocate(array.nbytes) for name, array in sizes.items()}
-        guard = guard_elements(problem, product)
-        self.addresses = {
-            name: buffer.address + guard * product.bytes_of(name)
-            for name, buffer in self.buffers.items()
-        }
-        self.loaded: Inputs | None = None
-
-    def load(self, inputs: Inputs) -> None:
-        """Put these inputs into A and B, and what C is to hold before the launch into C."""
-        before = self.loaded
-        if before is None or before.a_padded is not inputs.a_padded:
-            self.session.write(self.buffers["A"], inputs.a_padded)
-            self.session.write(self.buffers["B"], inputs.b_padded)
-        self.loaded = inputs
-        self.session.write(self.buffers["C"], inputs.c_padded)
-
-    def fetch(self, name: str, like: Array) -> Array:
-        data = np.empty_like(like)
-        self.session.read(self.buffers[name], data)
-        return data
-
-    def fetch_c(self) -> Array:
-        return self.fetch("C", self.checker.whole.c_padded)
-
-    def changed_input(self) -> str:
-        """Whether the last launch wrote into A or B, as a sentence, or ""."""
-        inputs = self.loaded
-        assert inputs is not None
-        a, b = self.fetch("A", inputs.a_padded), self.fetch("B", inputs.b_padded)
-        changed = self.checker.changed_input(inputs, a, b)
-        if changed:
-            self.loaded = None
-        return changed
-
-    def arguments(self, point: Point) -> list[int | float]:
-        """Values for the entry point's parameters, in its order, for the inputs in place."""
-        product = self.product if self.loaded is None else self.loaded.product
-        return point.arguments(self.addresses, product)
-
-
 class _Measured:
     """One entry on its way from loading to its outcome."""
 
-    def __init__(self, session: Session, operands: _Operands, entry: Entry) -> None:
+    def __init__(self, session: Session, operands: Operands, entry: Entry) -> None:
         self.operands = operands
         self.point = entry.point
         self.checked: list[float] = []
@@ -292,31 +255,34 @@ class _Measured:
         if self.kernel is None:
             return
         with self._failures():
-            wrong = self._first_checks(phase)
-            error: float | None = None
-            if not wrong:
-                wrong = self._launch_and_check(self.operands.checker.real, "second", phase)
-                if not wrong:
-                    wrong, error = self.operands.checker.check_real(self.operands.fetch_c())
+            wrong, error = self._checks(phase)
+            if wrong and self.operands.spoiled():
+                wrong, error = self._checks(phase)
             self._judge(wrong, error)
             self.batch = self._hot_batch()
 
-    def verify_again(self, phase: Phase) -> None:
-        """Check one more launch after the timed ones: a race can be right once, wrong later."""
+    def verify_again(self, phase: Phase, as_it_is: bool) -> None:
+        """Check once more after the timed launches: a race can be right once, wrong later.
+
+        ``as_it_is``: C holds what the last timed launch left there; else launch once more.
+        """
         phase(f"{self.point.spec.name}: last check")
+        real = self.operands.checker.real
         with self._failures():
-            checker = self.operands.checker
-            self.operands.load(checker.real)
-            self._run()
-            wrong, error = checker.check_real(self.operands.fetch_c())
-            wrong = wrong or self.operands.changed_input()
+            if as_it_is:
+                wrong, error = self.operands.check(real)
+            else:
+                wrong, error = self._launch_and_check(real, "last", phase)
+            if wrong and self.operands.spoiled():
+                wrong, error = self._launch_and_check(real, "last", phase)
             if wrong:
                 self._judge(f"right before it was timed, wrong after: {wrong}", error)
 
-    def sample(self, cold: bool) -> float:
+    def sampler(self, cold: bool) -> Callable[[], float]:
+        """What takes a sample on the inputs in place."""
         assert self.kernel is not None
         arguments = self.operands.arguments(self.point)
-        return self.kernel.sample(arguments, 1 if cold else self.batch, cold)
+        return partial(self.kernel.sample, arguments, 1 if cold else self.batch, cold)
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -341,39 +307,40 @@ class _Measured:
         except MmbenchError as error:
             self.error = error
 
-    def _first_checks(self, phase: Phase) -> str:
-        """The launches whose result is known exactly; what is wrong, or ""."""
+    def _checks(self, phase: Phase) -> tuple[str, float | None]:
+        """The launches before the timed ones: what is wrong, or "", and the error of reals."""
         checker = self.operands.checker
-        wrong = self._launch_and_check(checker.whole, "first", phase)
-        for inputs in (checker.with_factors(self.point.spec.factors), checker.ones()):
-            if inputs is not None and not wrong:
-                wrong = self._launch_and_check(inputs, _FURTHER[inputs.kind], phase)
-        probe = None if wrong or self.checked[-1] > _SLOW_PROBE else checker.precision_probe
-        if probe is not None:
-            wrong = self._launch_and_check(probe, "precision", phase)
-            self.precision = "" if wrong else "FP32"
-        return wrong
+        if wrong := self._first_check(phase):
+            return wrong, None
+        factors = checker.with_factors(self.point.spec.factors)
+        for inputs, text in ((factors, "alpha-beta"), (checker.ones, "saturation")):
+            if inputs is not None and (wrong := self._launch_and_check(inputs, text, phase)[0]):
+                return wrong, None
+        return self._launch_and_check(checker.real, "second", phase)
 
-    def _launch_and_check(self, inputs: Inputs, text: str, phase: Phase) -> str:
+    def _first_check(self, phase: Phase) -> str:
+        """A launch whose result is known exactly, which tells the precision if that can be told.
+
+        Where it is wrong, smaller numbers say more of what is wrong with it.
+        """
+        checker = self.operands.checker
+        if (probe := checker.precision_probe) is None:
+            return self._launch_and_check(checker.whole, "first", phase)[0]
+        wrong = self._launch_and_check(probe, "first", phase)[0]
+        if wrong:
+            return self._launch_and_check(checker.whole, "second", phase)[0] or wrong
+        self.precision = "FP32"
+        return ""
+
+    def _launch_and_check(
+        self, inputs: Inputs, text: str, phase: Phase
+    ) -> tuple[str, float | None]:
+        assert self.kernel is not None
         phase(f"{self.point.spec.name}: {text} launch")
         self.operands.load(inputs)
-        self._run()
-        phase(f"{self.point.spec.name}: checking")
-        checker, wrong = self.operands.checker, ""
-        if inputs.kind == "ones":
-            wrong = checker.check_ones(self.operands.fetch_c(), inputs)
-        elif inputs.kind == "precision":
-            wrong = checker.check_precision(self.operands.fetch_c(), inputs)
-        elif inputs.kind != "real":
-            c = self.operands.fetch_c()
-            wrong = checker.check_whole(c, inputs)
-            if wrong and inputs.kind == "whole" and (hint := checker.other_reading(c)):
-                wrong = f"{wrong}; hint: {hint}"
-        return self.operands.changed_input() or wrong
-
-    def _run(self) -> None:
-        assert self.kernel is not None
         self.checked.append(self.kernel.launch(self.operands.arguments(self.point)))
+        phase(f"{self.point.spec.name}: checking")
+        return self.operands.check(inputs)
 
     def _judge(self, wrong: str, error: float | None) -> None:
         checker = self.operands.checker

@@ -119,6 +119,45 @@ def test_no_launch_latency_lies_in_a_sample(
     assert 0 < float(np.median(samples)) < 6e-6
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 7, 1023, 4 << 20, (4 << 20) + 3])
+def test_a_session_copies_and_compares_to_the_last_byte(gpu: Runner, size: int) -> None:
+    from mmbench.runners.cuda import CudaSession
+
+    session = CudaSession(0)
+    data = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    one, other = session.allocate(size), session.allocate(size)
+    session.write(one, data)
+    session.copy(other, one)
+    assert session.same(one, other)
+    found = np.empty_like(data)
+    session.read(other, found)
+    assert np.array_equal(found, data)
+    for place in {0, size // 2, size - 1}:
+        changed = data.copy()
+        changed[place] ^= 0x80
+        session.write(other, changed)
+        assert not session.same(one, other)
+    session.copy(other, one)
+    assert session.same(one, other)
+    del one, other
+    session.close()
+
+
+def test_a_stray_write_is_not_blamed_on_the_next_kernel(
+    gpu: Runner, write_kernel: WriteKernel
+) -> None:
+    """It hits what the session keeps on the device behind A, B and C."""
+    stray = GUARDED.replace(
+        "C[row * N + col] = acc;",
+        "C[row * N + col] = acc;\n    if (row + col == 0) "
+        "for (long i = 1 << 20; i < 16 << 20; i += 4096) C[i] = 1.0f;",
+    )
+    first, second = write_kernel("stray", stray), write_kernel("guarded", GUARDED)
+    points = points_of(second, "512") + points_of(first, "512") + points_of(second, "512")
+    rows = rows_of(gpu, points)
+    assert [rows[0].status, rows[2].status] == ["ok", "ok"]
+
+
 def test_cold_is_slower_than_hot_where_the_cache_matters(gpu: Runner) -> None:
     points = points_of("tiled", "512", "16")
     (cold,) = rows_of(gpu, points, "cold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, chain, cycle, repeat
@@ -233,3 +234,11 @@ def test_order_of_samples_does_not_matter(samples: list[float], random: Random) 
 def test_quantile_is_numpys(samples: list[float], share: float) -> None:
     ordered = sorted(samples)
     assert quantile(ordered, share) == pytest.approx(float(np.quantile(ordered, share)), rel=1e-12)
+
+
+def test_on_a_warm_device_two_launches_alike_are_enough() -> None:
+    warm = dataclasses.replace(rule(warm_up=60), warm=True)
+    samples, script = collected([12, 9, 9, 5], warm)
+    assert samples == [5]
+    assert len(script.launches) == 4
+    assert collected([30, 9, 20, 1, 5], warm)[0] == [5]

@@ -7,8 +7,9 @@ numbers that a launch passes, and reads and writes what it likes.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from hypothesis import strategies as st
 from mmbench import verify
 from mmbench.expressions import Expression
 from mmbench.inputs import from_memory, in_memory
+from mmbench.measure import StopRule
 from mmbench.product import MATRICES, Problem, Product
 from mmbench.runners import Array, Program, Resources
 from mmbench.spec import Argument, KernelSpec, Launch, Point
 from mmbench.verify import Verdict
-from mmbench.worker import Entry, Task, _Bench
+from mmbench.worker import Entry, Outcome, Task, _Bench
 
 ONE = (Expression("1"),)
 SMALL = Problem(12, 9, 17)
@@ -127,22 +129,38 @@ class _Buffer:
 
 @dataclass
 class _Session:
-    """A device that is the host's own memory."""
+    """A device that is the host's own memory, or behaves as if it were not."""
 
     kernel: Kernel
-    storage: frozenset[str] | None
+    storage: frozenset[str] | None = None
+    own_memory: bool = False
+    free: int = 2**40
+    buffers: list[_Buffer] = field(default_factory=list)
+    fetched: int = 0
 
     def free_bytes(self) -> int:
-        return 2**40
+        return self.free
 
     def allocate(self, size: int) -> _Buffer:
-        return _Buffer(np.zeros(size, np.uint8))
+        self.free -= size
+        self.buffers.append(_Buffer(np.zeros(size, np.uint8)))
+        return self.buffers[-1]
 
     def write(self, buffer: _Buffer, data: Array) -> None:
         buffer.data[...] = np.ascontiguousarray(data).view(np.uint8)
 
     def read(self, buffer: _Buffer, data: Array) -> None:
+        self.fetched += 1
         data[...] = buffer.data.view(data.dtype)
+
+    def copy(self, target: _Buffer, source: _Buffer) -> None:
+        target.data[...] = source.data
+
+    def same(self, one: _Buffer, other: _Buffer) -> bool:
+        return np.array_equal(one.data, other.data)
+
+    def timer_floor(self, cold: bool) -> None:
+        return None
 
     def load(self, program: Program, point: Point, launch: Launch) -> _Loaded:
         told = point.spec.product.column_major
@@ -153,6 +171,23 @@ class _Session:
         return None
 
 
+def entry_of(product: Product, problem: Problem = SMALL, takes: Sequence[str] = ()) -> Entry:
+    """A kernel that ``takes`` factors."""
+    spec = KernelSpec(
+        name="simulated", path=Path("simulated.cu"), source="", entry="f", summary="", block=ONE,
+        grid=ONE, reads=ONE[0], writes=ONE[0], product=product,
+        arguments=(*map(Argument, MATRICES), *(Argument(name, "float") for name in takes)),
+    )  # fmt: skip
+    return Entry(Point(spec, problem, {}), Program("", "f", None))
+
+
+def run(
+    bench: _Bench, entry: Entry, rule: StopRule | None = None, ahead: Point | None = None
+) -> Outcome:
+    (outcome,) = bench.run(Task((entry,), rule, False, 7, ahead), lambda text: None)
+    return outcome
+
+
 def judged(
     kernel: Kernel,
     product: Product | None = None,
@@ -160,19 +195,21 @@ def judged(
     takes: Sequence[str] = (),
     storage: frozenset[str] | None = None,
 ) -> Verdict:
-    """The verdict on a kernel that ``takes`` factors and reads its matrices as ``storage``."""
-    spec = KernelSpec(
-        name="simulated", path=Path("simulated.cu"), source="", entry="f", summary="", block=ONE,
-        grid=ONE, reads=ONE[0], writes=ONE[0], product=product or Product(),
-        arguments=(*map(Argument, MATRICES), *(Argument(name, "float") for name in takes)),
-    )  # fmt: skip
-    entry = Entry(Point(spec, problem, {}), Program("", "f", None))
+    """The verdict on a kernel that ``takes`` factors and reads its matrices as ``storage``.
+
+    It has to be the same where memory of the device's own holds copies of what a right kernel
+    was given and made.
+    """
+    entry = entry_of(product or Product(), problem, takes)
     session: Any = _Session(kernel, storage)
-    bench = _Bench(session)
-    (outcome,) = bench.run(Task((entry,), None, False, 7), lambda text: None)
-    assert outcome.error is None
-    assert outcome.verdict is not None
-    return outcome.verdict
+    verdict = run(_Bench(session), entry).verdict
+    apart: Any = _Session(right, own_memory=True)
+    bench = _Bench(apart)
+    run(bench, entry)
+    apart.kernel, apart.storage = kernel, storage
+    assert repr(run(bench, entry).verdict) == repr(verdict)
+    assert verdict is not None
+    return verdict
 
 
 def complaint(*arguments: Any, **options: Any) -> str:
@@ -436,17 +473,151 @@ def test_one_value_that_is_no_number(value: float) -> None:
     assert ("1 is NaN" in found) is bool(np.isnan(value))
 
 
-def test_a_kernel_that_is_right_once() -> None:
-    launches: list[int] = []
+TIMED = StopRule(samples=3, min_time=0, precision=9, warm_up=0)
 
-    def worse(it: Memory) -> None:
-        launches.append(1)
+
+def at_launches(wrong: range, spoil: Kernel) -> Kernel:
+    """A right kernel that does something else at these launches."""
+    count = iter(range(1000))
+
+    def kernel(it: Memory) -> None:
         right(it)
-        if len(launches) > right_launches:
-            it.matrix("C")[0, 0] += 1
+        if next(count) in wrong:
+            spoil(it)
 
-    right_launches = 1
-    assert "elements differ with 12-bit numbers" in complaint(worse)
-    launches.clear()
-    right_launches = 2
-    assert "real inputs" in complaint(worse)
+    return kernel
+
+
+def test_a_kernel_that_is_right_once_or_twice() -> None:
+    def verdict_where(wrong: range) -> Verdict:
+        session: Any = _Session(at_launches(wrong, misses_one))
+        verdict = run(_Bench(session), entry_of(Product())).verdict
+        assert verdict is not None
+        return verdict
+
+    assert verdict_where(range(1)).message == (
+        "1 of 108 elements differ with 12-bit numbers: a lower precision, or a result that "
+        "changes from launch to launch"
+    )
+    assert verdict_where(range(2)).message.startswith("1 of 108 elements differ; first C[3][4] = ")
+    assert "real inputs" in verdict_where(range(1, 2)).message
+    assert verdict_where(range(2, 9)).ok
+
+
+def misses_one(it: Memory) -> None:
+    it.matrix("C")[3, 4] += 1
+
+
+@pytest.mark.parametrize("own_memory", [False, True])
+@pytest.mark.parametrize(
+    ("product", "takes", "checks"),
+    [(Product(), (), 2), (Product(), ("alpha",), 3), (Product(beta=1), (), 2),
+     (Product("float16", "float16"), (), 3), (Product("float64", "float64"), (), 2)],
+)  # fmt: skip
+def test_the_launches_that_were_timed_are_checked(
+    own_memory: bool, product: Product, takes: tuple[str, ...], checks: int
+) -> None:
+    def measured(kernel: Kernel) -> Outcome:
+        session: Any = _Session(kernel, own_memory=own_memory)
+        return run(_Bench(session), entry_of(product, takes=takes), TIMED)
+
+    fine = measured(right)
+    assert fine.verdict is not None
+    assert fine.verdict.ok
+    assert fine.timing is not None
+    assert len(fine.timing.samples) >= 3
+    late = measured(at_launches(range(checks, 1000), misses_one))
+    assert late.timing is None
+    assert late.verdict is not None
+    assert late.verdict.message.startswith("right before it was timed, wrong after: ")
+    early = measured(at_launches(range(checks - 1, 1000), misses_one))
+    assert early.verdict is not None
+    assert not early.verdict.ok
+    assert "timed" not in early.verdict.message
+
+
+def test_a_kernel_that_stops_writing_is_found() -> None:
+    """C is filled again before the timed launches: it does not hold the checked one's result."""
+    count = iter(range(1000))
+
+    def kernel(it: Memory) -> None:
+        if next(count) < 2:
+            right(it)
+
+    session: Any = _Session(kernel, own_memory=True)
+    verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict
+    assert verdict is not None
+    assert verdict.message.startswith("right before it was timed, wrong after: ")
+
+
+def test_what_the_device_holds_is_not_fetched_again() -> None:
+    session: Any = _Session(right, own_memory=True)
+    bench, entry = _Bench(session), entry_of(Product())
+    first = run(bench, entry, TIMED)
+    before, session.fetched = session.fetched, 0
+    again = run(bench, entry, TIMED)
+    assert first.verdict == again.verdict
+    assert (before, session.fetched) == (2, 0)
+
+
+@pytest.mark.parametrize("launch", range(8))
+def test_a_stray_write_is_not_blamed_on_the_next_kernel(launch: int) -> None:
+    """It hits the copies, from which the next kernel would get its inputs."""
+    session: Any = _Session(right, own_memory=True)
+    bench, entry = _Bench(session), entry_of(Product())
+    run(bench, entry)
+
+    def strays(it: Memory) -> None:
+        for buffer in session.buffers[3:]:
+            buffer.data[::5] ^= 1
+
+    session.kernel = at_launches(range(launch, launch + 1), strays)
+    run(bench, entry, TIMED)
+    session.kernel = right
+    verdict = run(bench, entry, TIMED).verdict
+    assert verdict is not None
+    assert verdict.message == ""
+
+
+@pytest.mark.parametrize("share", [1.0, 2.0, 3.0, 6.0])
+def test_copies_leave_half_of_the_memory(share: float) -> None:
+    probe: Any = _Session(right)
+    run(_Bench(probe), entry_of(Product()))
+    need = sum(buffer.bytes for buffer in probe.buffers)
+    session: Any = _Session(right, own_memory=True, free=int(share * need))
+    bench, entry = _Bench(session), entry_of(Product())
+    spare = session.free - need
+    for kernel, ok in ((right, True), (misses_one, False), (right, True)):
+        session.kernel = kernel
+        verdict = run(bench, entry, TIMED).verdict
+        assert verdict is not None
+        assert verdict.ok is ok
+    assert session.free >= spare / 2
+    assert (len(session.buffers) > 3) is (share > 1)
+
+
+@pytest.mark.parametrize("own_memory", [True, False])
+@pytest.mark.parametrize("then", [Problem(7, 8, 9), Problem(2**14, 2**14, 1), SMALL])
+def test_the_next_problem_is_made_meanwhile(
+    own_memory: bool, then: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the device's own memory alone, where the host is free, and if the host can hold both."""
+    made: list[tuple[Problem, bool]] = []
+    begin = verify.Checker.__init__
+
+    def counted(self: verify.Checker, problem: Problem, product: Product, seed: int) -> None:
+        made.append((problem, threading.current_thread() is threading.main_thread()))
+        begin(self, problem, product, seed)
+
+    monkeypatch.setattr(verify.Checker, "__init__", counted)
+    session: Any = _Session(right, own_memory=own_memory)
+    bench, following = _Bench(session), entry_of(Product(), then)
+    run(bench, entry_of(Product()), ahead=following.point)
+    ahead = own_memory and then == Problem(7, 8, 9)
+    bench.pool.shutdown()
+    assert made == [(SMALL, True), (then, False)][: 1 + ahead]
+    if ahead:
+        verdict = run(bench, following).verdict
+        assert verdict is not None
+        assert verdict.ok
+        assert len(made) == 2

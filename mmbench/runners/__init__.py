@@ -94,10 +94,14 @@ class Kernel(Protocol):
 class Session(Protocol):
     """A runner's half inside a worker process."""
 
+    own_memory: bool  # whether the device's memory is apart from the host's
+
     def free_bytes(self) -> int: ...
     def allocate(self, size: int) -> Buffer: ...
     def write(self, buffer: Any, data: Array) -> None: ...  # buffer: one of its own
     def read(self, buffer: Any, data: Array) -> None: ...
+    def copy(self, target: Any, source: Any) -> None: ...  # two of its buffers, of one size
+    def same(self, one: Any, other: Any) -> bool: ...  # whether they hold the same bits
     def load(self, program: Program, point: Point, launch: Launch) -> Kernel: ...
     def telemetry(self) -> Telemetry | None: ...
     def timer_floor(self, cold: bool) -> float | None:
@@ -114,6 +118,9 @@ class Runner(Protocol):
 
     def baseline(self) -> str:
         """Name of the library that kernels are measured against; "" where it is missing."""
+
+    def prepare(self) -> None:
+        """Build what each session needs, so that the first one finds it; from any thread."""
 
     def flags(self, point: Point) -> str:
         """The compiler options that make a difference to the result, for the row."""

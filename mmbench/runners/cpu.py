@@ -21,8 +21,8 @@ from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, LaunchError, UnfitError
 from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
 from mmbench.runners.regions import to_block_form
-from mmbench.runners.status import Status
 from mmbench.spec import Dim3, Launch, Point
+from mmbench.runners.status import Status
 
 _DYNAMIC_SHARED = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:\s]+?)\s*\b(\w+)\s*\[\s*\]"
@@ -63,6 +63,9 @@ class CpuRunner:
 
     def baseline(self) -> str:
         return "blas"
+
+    def prepare(self) -> None:
+        host_compiler.runtime_library()
 
     def flags(self, point: Point) -> str:
         if point.spec.library:
@@ -181,6 +184,8 @@ class HostBuffer:
 class CpuSession:
     """Runs compiled kernels in this process."""
 
+    own_memory = False
+
     def __init__(self, status: Any) -> None:
         self.status = Status.from_buffer(status)
         self.runtime = ctypes.CDLL(str(host_compiler.runtime_library()), mode=ctypes.RTLD_GLOBAL)
@@ -197,6 +202,12 @@ class CpuSession:
 
     def read(self, buffer: HostBuffer, data: Array) -> None:
         as_bytes(data)[:] = buffer.view[: data.nbytes]
+
+    def copy(self, target: HostBuffer, source: HostBuffer) -> None:
+        target.view[:] = source.view
+
+    def same(self, one: HostBuffer, other: HostBuffer) -> bool:
+        return np.array_equal(one.view, other.view)
 
     def load(self, program: Program, point: Point, launch: Launch) -> Kernel:
         if point.spec.library:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,24 +28,14 @@ from mmbench.spec import Launch, Point
 
 _FLOOR_SAMPLES = 20
 _INSTALL = 'pip install "mmbench[cuda]" (needs the CUDA toolkit; mmbench doctor says more)'
+_INCLUDE = re.compile(r"^([ \t]*#)include\b", re.MULTILINE)
 _FORMATS = {
     "int": "i", "unsigned": "I", "unsigned int": "I", "size_t": "L", "long long": "q",
     "float": "f", "double": "d", "half": "e", "bool": "?",
 }  # fmt: skip
 
-# Waits until the host sets *open, at most a second, so that a lost host cannot hang the card.
-_GATE = r"""
-extern "C" __global__ void mmbench_gate(volatile int *open)
-{
-    unsigned long long begin, now;
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-    do {
-        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-    } while (!*open && now - begin < 1000000000ull);
-}
-
-extern "C" __global__ void mmbench_empty() {}
-"""
+_OWN_KERNELS = Path(__file__).with_name("cuda_session.cu")
+_COMPARE_GRID, _COMPARE_BLOCK = (1024, 1), (256, 1, 1)
 
 
 def _driver() -> Any:
@@ -112,6 +103,10 @@ class CudaRunner:
             return ""
         return "cublas"
 
+    def prepare(self) -> None:
+        assert self.device.compute_capability is not None
+        _build(_OWN_KERNELS.read_text(), (), _arch(self.device.compute_capability), self.nvcc)
+
     def flags(self, point: Point) -> str:
         if point.spec.library:
             return cublas.describe(self.nvcc.library_folder, point.spec.library)
@@ -119,45 +114,62 @@ class CudaRunner:
         return " ".join((*_options(point), f"-arch={_arch(self.device.compute_capability)}"))
 
     def compile(self, point: Point) -> Program:
-        """Compile into PyCUDA's own cache format, in a folder that no two sources share.
-
-        PyCUDA keys its cache on the text alone; the folder is keyed on the headers as well.
-        """
         if point.spec.library:
             cublas.describe(self.nvcc.library_folder, point.spec.library)
             return Program(path="", symbol=point.spec.library, compile_seconds=None)
-        import pycuda.compiler
-
-        capability = self.device.compute_capability
-        assert capability is not None
-        options = _options(point)
-        source = _source(point)
+        assert self.device.compute_capability is not None
         identity = cache.with_headers(point.spec.source, point.spec.folders)
-        name = cache.key(source, identity, *options, _arch(capability), self.nvcc.version)
-        folder = cache.folder() / f"cuda-{name}"
-        begin = time.perf_counter()
-        cached = folder.is_dir()
-        with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
-            made = Path(scratch) / "new"
-            made.mkdir()
-            try:
-                cubin = pycuda.compiler.compile(
-                    source, self.nvcc.path, list(options), no_extern_c=True,
-                    arch=_arch(capability), cache_dir=str(folder if cached else made),
-                )  # fmt: skip
-            except _driver().CompileError as error:
-                log = _as_text(error.stdout) + _as_text(error.stderr)
-                raise nvcc.in_users_words(log, point.spec.path) from None
-            if not cached:
-                try:
-                    made.rename(folder)
-                except OSError:  # another mmbench was faster
-                    assert folder.is_dir()
+        try:
+            built = _build(
+                _source(point), _options(point), _arch(self.device.compute_capability),
+                self.nvcc, identity,
+            )  # fmt: skip
+        except _driver().CompileError as error:
+            log = _as_text(error.stdout) + _as_text(error.stderr)
+            raise nvcc.in_users_words(log, point.spec.path) from None
         return Program(
-            path=str(folder),
-            symbol=_symbol(cubin, point),
-            compile_seconds=None if cached else time.perf_counter() - begin,
+            path=str(built.folder),
+            symbol=_symbol(built.cubin, point),
+            compile_seconds=built.seconds,
         )
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A module in PyCUDA's cache, and the seconds that took; None where it was there."""
+
+    folder: Path
+    cubin: bytes
+    seconds: float | None
+
+
+def _build(
+    source: str, options: Sequence[str], arch: str, compiler: nvcc.Nvcc, identity: str = ""
+) -> _Built:
+    """Compile into PyCUDA's own cache format, in a folder that no two sources share.
+
+    PyCUDA keys its cache on the text alone; the folder is keyed on the headers, the
+    ``identity``, as well.
+    """
+    import pycuda.compiler
+
+    name = cache.key(source, identity, *options, arch, compiler.version)
+    folder = cache.folder() / f"cuda-{name}"
+    begin = time.perf_counter()
+    cached = folder.is_dir()
+    with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
+        made = Path(scratch) / "new"
+        made.mkdir()
+        cubin = pycuda.compiler.compile(
+            source, compiler.path, list(options), no_extern_c=True, arch=arch,
+            cache_dir=str(folder if cached else made),
+        )  # fmt: skip
+        if not cached:
+            try:
+                made.rename(folder)
+            except OSError:  # another mmbench was faster
+                assert folder.is_dir()
+    return _Built(folder, cubin, None if cached else time.perf_counter() - begin)
 
 
 def _options(point: Point) -> tuple[str, ...]:
@@ -170,8 +182,13 @@ def _options(point: Point) -> tuple[str, ...]:
 
 
 def _source(point: Point) -> str:
-    """The user's text at its own lines. PyCUDA writes it in the locale's encoding: ASCII only."""
-    text = f'#line 1 "{point.spec.path.name}"\n{point.spec.source}'
+    """The user's text at its own lines. PyCUDA writes it in the locale's encoding: ASCII only.
+
+    It also runs the preprocessor over a text with "#include" in it, each time it is loaded, for
+    the key of its cache. The folder's key knows the headers, so a blank spares that.
+    """
+    source = _INCLUDE.sub(r"\1 include", point.spec.source)
+    text = f'#line 1 "{point.spec.path.name}"\n{source}'
     return text.encode("ascii", "replace").decode()
 
 
@@ -263,6 +280,8 @@ class DeviceBuffer:
 class CudaSession:
     """The primary context of one GPU, a stream, the gate, and memory to flush the L2 with."""
 
+    own_memory = True
+
     def __init__(self, index: int) -> None:
         self.drv = _driver()
         handle = _open_device(self.drv, index)
@@ -276,24 +295,27 @@ class CudaSession:
             l2 = handle.get_attribute(self.drv.device_attribute.L2_CACHE_SIZE)
             self.flush_words = max(2 * l2, 1 << 20) // 4
             self.flush_memory = self.drv.mem_alloc(4 * self.flush_words)
-            self.open = self.drv.pagelocked_zeros(
-                1, np.int32, mem_flags=self.drv.host_alloc_flags.DEVICEMAP
-            )
-            self.open_address = np.uintp(self.open.base.get_device_pointer())
-            self.gate, self.empty = self._load_own_kernels()
+            self.open, self.open_address = self._flag()
+            self.differ, self.differ_address = self._flag()
+            module = self._load_own_kernels()
+            self.gate = module.get_function("mmbench_gate").prepare("P")
+            self.empty = module.get_function("mmbench_empty").prepare("")
+            self.compare = module.get_function("mmbench_compare").prepare("PPQP")
         self.card = nvml.open_card(handle.pci_bus_id())
 
-    def _load_own_kernels(self) -> tuple[Any, Any]:
+    def _flag(self) -> tuple[Any, Any]:
+        """A whole number in memory that host and device share, and its address there."""
+        flags = self.drv.host_alloc_flags.DEVICEMAP
+        number = self.drv.pagelocked_zeros(1, np.int32, mem_flags=flags)
+        return number, np.uintp(number.base.get_device_pointer())
+
+    def _load_own_kernels(self) -> Any:
         from pycuda.compiler import SourceModule
 
-        folder = cache.folder() / "cuda-gate"
-        folder.mkdir(exist_ok=True)
-        module = SourceModule(
-            _GATE, self.nvcc.path, [], no_extern_c=True, arch=self.arch, cache_dir=str(folder)
-        )
-        return (
-            module.get_function("mmbench_gate").prepare("P"),
-            module.get_function("mmbench_empty").prepare(""),
+        source = _OWN_KERNELS.read_text()
+        folder = _build(source, (), self.arch, self.nvcc).folder
+        return SourceModule(
+            source, self.nvcc.path, [], no_extern_c=True, arch=self.arch, cache_dir=str(folder)
         )
 
     def close(self) -> None:
@@ -315,6 +337,20 @@ class CudaSession:
     def read(self, buffer: DeviceBuffer, data: Array) -> None:
         with _cuda_failures(self.drv):
             self.drv.memcpy_dtoh(data, buffer.address)
+
+    def copy(self, target: DeviceBuffer, source: DeviceBuffer) -> None:
+        with _cuda_failures(self.drv):
+            self.drv.memcpy_dtod_async(target.address, source.address, source.bytes, self.stream)
+
+    def same(self, one: DeviceBuffer, other: DeviceBuffer) -> bool:
+        self.differ[0] = 0
+        with _cuda_failures(self.drv):
+            self.compare.prepared_async_call(
+                _COMPARE_GRID, _COMPARE_BLOCK, self.stream,
+                one.address, other.address, one.bytes, self.differ_address,
+            )  # fmt: skip
+            self.stream.synchronize()
+        return not self.differ[0]
 
     def load(self, program: Program, point: Point, launch: Launch) -> Kernel:
         if point.spec.library:

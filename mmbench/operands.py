@@ -1,0 +1,147 @@
+"""A, B and C on the device: what is put into them before a launch, and the look at them after."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mmbench.errors import UnfitError
+from mmbench.inputs import Inputs, guard_elements
+from mmbench.runners import Array, Buffer, Session
+from mmbench.spec import Point
+from mmbench.verify import Checker
+
+
+class Operands:
+    """The buffers of one problem, each with guard zones, and the references on the host."""
+
+    def __init__(self, session: Session, checker: Checker) -> None:
+        self.session = session
+        self.checker = checker
+        problem, product = checker.problem, checker.product
+        real = self.checker.real
+        sizes = {"A": real.a_padded, "B": real.b_padded, "C": real.c_padded}
+        need = sum(array.nbytes for array in sizes.values())
+        free = session.free_bytes()
+        if need > free:
+            raise UnfitError(
+                f"needs {need / 1e9:,.1f} GB on the device for A, B and C, "
+                f"{free / 1e9:,.1f} GB are free"
+            )
+        self.buffers = {name: session.allocate(array.nbytes) for name, array in sizes.items()}
+        guard = guard_elements(problem, product)
+        self.addresses = {
+            name: buffer.address + guard * product.bytes_of(name)
+            for name, buffer in self.buffers.items()
+        }
+        self.loaded: Inputs | None = None
+        self.copies = _Copies(session)
+        self.errors: dict[int, float | None] = {}  # of a C that has passed, by id(inputs)
+
+    def load(self, inputs: Inputs) -> None:
+        """Put these inputs into A and B, and what C is to hold before the launch into C."""
+        before = self.loaded
+        if before is None or before.a_padded is not inputs.a_padded:
+            self._put("A", inputs.a_padded)
+            self._put("B", inputs.b_padded)
+        self.loaded = inputs
+        self._put("C", inputs.c_padded)
+
+    def check(self, inputs: Inputs) -> tuple[str, float | None]:
+        """What a launch did wrong, to A and B or in C, or ""; and the error of real inputs."""
+        changed = self._changed_input(inputs)
+        if changed:
+            self.loaded = None
+            return changed, None
+        # The same bits as in a C that has passed need no second look.
+        if self.copies.hold(inputs, self.buffers["C"]):
+            return "", self.errors[id(inputs)]
+        wrong, error = self.checker.check(self._fetch("C", inputs.c_padded), inputs)
+        if not wrong:
+            self.copies.keep(inputs, self.buffers["C"])
+            self.errors[id(inputs)] = error
+        return wrong, error
+
+    def spoiled(self) -> bool:
+        """Whether a stray write has hit the copies, which are dropped then.
+
+        What a kernel was given from them was not what it should have been: check it again.
+        """
+        intact = self.copies.intact()
+        if not intact:
+            self.copies.drop()
+            self.loaded = None
+        return not intact
+
+    def arguments(self, point: Point) -> list[int | float]:
+        """Values for the entry point's parameters, in its order, for the inputs in place."""
+        product = self.checker.product if self.loaded is None else self.loaded.product
+        return point.arguments(self.addresses, product)
+
+    def _put(self, name: str, array: Array) -> None:
+        buffer = self.buffers[name]
+        if (copy := self.copies.of(array)) is not None:
+            self.session.copy(buffer, copy)
+        else:
+            self.session.write(buffer, array)
+            self.copies.keep(array, buffer)
+
+    def _fetch(self, name: str, like: Array) -> Array:
+        data = np.empty_like(like)
+        self.session.read(self.buffers[name], data)
+        return data
+
+    def _changed_input(self, inputs: Inputs) -> str:
+        """Whether the last launch wrote into A or B, as a sentence, or ""."""
+        given = {"A": inputs.a_padded, "B": inputs.b_padded}
+        if all(self.copies.hold(array, self.buffers[name]) for name, array in given.items()):
+            return ""
+        a, b = (self._fetch(name, array) for name, array in given.items())
+        return self.checker.changed_input(inputs, a, b)
+
+
+class _Copies:
+    """Copies on the device of what its buffers held at some time, found by whose they are.
+
+    They save sending arrays again and looking at results again, and leave half of the memory
+    free. Where that is the host's own they would save nothing, and there are none.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._wanted = session.own_memory
+        self._kept: dict[int, tuple[object, Buffer]] = {}
+
+    def keep(self, owner: object, buffer: Buffer) -> None:
+        """Copy what a buffer holds now, in the place of an older copy, if there is room."""
+        if id(owner) not in self._kept:
+            if not self._wanted or not self._has_room(buffer.bytes):
+                return
+            self._kept[id(owner)] = (owner, self._session.allocate(buffer.bytes))
+        self._session.copy(self._kept[id(owner)][1], buffer)
+
+    def of(self, owner: object) -> Buffer | None:
+        return self._kept[id(owner)][1] if id(owner) in self._kept else None
+
+    def hold(self, owner: object, buffer: Buffer) -> bool:
+        """Whether there is a copy, and the buffer holds the same bits now."""
+        copy = self.of(owner)
+        return copy is not None and self._session.same(copy, buffer)
+
+    def intact(self) -> bool:
+        """Whether the copies of arrays still are what the arrays on the host are."""
+        for owner, copy in self._kept.values():
+            if isinstance(owner, np.ndarray):
+                found = np.empty_like(owner)
+                self._session.read(copy, found)
+                if not np.array_equal(found, owner):
+                    return False
+        return True
+
+    def drop(self) -> None:
+        """Make no more copies, and forget those there are."""
+        self._kept.clear()
+        self._wanted = False
+
+    def _has_room(self, size: int) -> bool:
+        taken = sum(copy.bytes for _, copy in self._kept.values())
+        return 2 * (taken + size) <= taken + self._session.free_bytes()
