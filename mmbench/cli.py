@@ -151,16 +151,33 @@ def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
     return apply
 
 
+_T = TypeVar("_T")
+
+
+def _start_early(context: click.Context, parameter: click.Parameter, value: _T) -> _T:
+    """Let the GPU's driver and worker start while the command is still loading."""
+    known = context.params | {str(parameter.name): value}
+    if {"runner", "device"} <= known.keys() and not context.resilient_parsing:
+        from mmbench import driver, worker_process
+
+        if known["runner"] != "cpu" and driver.is_there():
+            driver.begin()
+            worker_process.start_early("cuda", known["device"])
+    return value
+
+
 _runner_options = _options(
     click.option(
         "--runner",
+        callback=_start_early,
         type=click.Choice(["auto", "cuda", "cpu"]),
         default="auto",
         show_default=True,
         help="cuda: an NVIDIA GPU. cpu: this machine's cores. auto: cuda where a GPU answers.",
     ),
-    click.option("--device", default=0, show_default=True, help="Index of the CUDA device."),
-)
+    click.option("--device", default=0, show_default=True, callback=_start_early,
+                 help="Index of the CUDA device."),
+)  # fmt: skip
 _shape_options = _options(
     click.option("-m", "--m", "m", type=click.IntRange(min=1), help="Rows of C, if not N."),
     click.option("-k", "--k", "k", type=click.IntRange(min=1), help="Inner size, if not N."),
@@ -354,7 +371,7 @@ def sweep(
     Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
     .cu file; without one the default kernels are swept.
     """
-    from mmbench import axes, baselines, best, csvfile, table
+    from mmbench import axes, baselines, csvfile
     from mmbench.results import latest
 
     if out and resume:
@@ -388,6 +405,8 @@ def sweep(
     written = latest(csvfile.read_rows(path))
     rows = [row for row in written if row.point_key in asked or row.kernel in baselines.NAMES]
     _print_results(rows, bench)
+    from mmbench import best, table  # late, as they load rich
+
     if found := best.best_tiles(rows):
         _console().print()
         _console().print(table.best_tiles(found))
@@ -1090,7 +1109,7 @@ def _measure_groups(
     device = bench.runner.device
     with (
         lock.held(device.uuid, _say) if device.runner == "cuda" else nullcontext(),
-        ProgressView(_console(stderr=True), groups) as view,
+        ProgressView(lambda: _console(stderr=True), groups) as view,
         closing(bench.run_groups(groups, view.update)) as measuring,
     ):
         for group in measuring:

@@ -1,25 +1,22 @@
-"""A progress bar with the time left, for a sequence of points of very different sizes."""
+"""A progress bar with the time left, for a sequence of points of very different sizes.
+
+The bar is made with the first thing to be shown: by then a worker is starting and compilers run,
+which need not wait for rich.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from types import TracebackType
-from typing import Self
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
+from typing import TYPE_CHECKING, Self
 
 from mmbench.metrics import flop
 from mmbench.spec import Point
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
 
 _CONSTANT_COST = 2e8  # of a point, in FLOP: what checking costs however small the product
 _CHECKED_LAUNCHES = 2
@@ -29,7 +26,8 @@ _OTHER_COLUMNS = 52  # what the bar and the times need, and a "^C"
 class ProgressView:
     """Shown on a terminal alone. A point weighs as much as its floating-point operations."""
 
-    def __init__(self, console: Console, groups: Sequence[Sequence[Point]]) -> None:
+    def __init__(self, console: Callable[[], Console], groups: Sequence[Sequence[Point]]) -> None:
+        self._console = console
         self._weights = [
             sum(flop(point.problem) + _CONSTANT_COST for point in group) for group in groups
         ]
@@ -37,8 +35,23 @@ class ProgressView:
         self._done = 0
         self._launches = 0
         self._phase = ""
+
+    @cached_property
+    def _bar(self) -> tuple[Progress, TaskID]:
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.table import Column
+
+        console = self._console()
         room = max(10, console.width - _OTHER_COLUMNS)
-        self._progress = Progress(
+        progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=room)),
             BarColumn(bar_width=20),
@@ -51,10 +64,11 @@ class ProgressView:
             speed_estimate_period=3600,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("starting", total=sum(self._weights) or 1)
+        task = progress.add_task("starting", total=sum(self._weights) or 1)
+        progress.start()
+        return progress, task
 
     def __enter__(self) -> Self:
-        self._progress.start()
         return self
 
     def __exit__(
@@ -63,7 +77,8 @@ class ProgressView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if "_bar" in self.__dict__:
+            self._bar[0].stop()
 
     def update(self, phase: str, share: float | None) -> None:
         """Say what is going on; ``share`` is how much of a launch is done, where known."""
@@ -75,11 +90,13 @@ class ProgressView:
         if self._done < len(self._weights):
             launched = min(1.0, (self._launches + begun) / self._checked[self._done])
             completed += self._weights[self._done] * launched
-        self._progress.update(self._task, description=phase, completed=completed)
+        bar, task = self._bar
+        bar.update(task, description=phase, completed=completed)
 
     def advance(self) -> None:
         """A group of points is done."""
         self._done += 1
         self._launches = 0
         self._phase = ""
-        self._progress.update(self._task, completed=sum(self._weights[: self._done]))
+        bar, task = self._bar
+        bar.update(task, completed=sum(self._weights[: self._done]))

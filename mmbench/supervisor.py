@@ -6,23 +6,17 @@ One warm worker serves a whole sweep: starting one costs a third of a second and
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import multiprocessing
-import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mmbench import worker
+from mmbench import worker_process
 from mmbench.errors import CrashError, KernelTimeoutError, LaunchError, MmbenchError
-from mmbench.runners import blas
-from mmbench.runners.status import Status
 from mmbench.worker import Outcome, Task
+from mmbench.worker_process import WorkerProcess
 
 Progress = Callable[[str, float | None], None]
 _POLL_SECONDS = 0.1
@@ -34,15 +28,10 @@ class Supervisor:
     """Runs tasks in a worker process of one runner and device."""
 
     def __init__(self, runner: str, device: int) -> None:
-        self._context = multiprocessing.get_context("spawn")
         self._runner = runner
         self._device = device
-        self._memory: Any = self._context.RawArray(ctypes.c_char, ctypes.sizeof(Status))
-        self._status = Status.from_buffer(self._memory)
-        self._log = tempfile.NamedTemporaryFile(prefix="mmbench-")  # noqa: SIM115 (see __exit__)
         self._served = 0  # tasks that the present worker has ended
-        self._process: Any = None
-        self._pipe: Any = None
+        self._worker: WorkerProcess | None = None
 
     def __enter__(self) -> Supervisor:
         return self
@@ -54,7 +43,6 @@ class Supervisor:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
-        self._log.close()
 
     def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
@@ -76,13 +64,12 @@ class Supervisor:
         return outcomes
 
     def _run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
-        if self._process is None:
-            self._start()
-        self._status.clear()
-        self._pipe.send(task)
+        worker = self._worker or self._start()
+        worker.status.clear()
+        worker.pipe.send(task)
         phase, deadline = "starting", time.monotonic() + timeout + _GRACE_SECONDS
         while True:
-            kind, content = self._next(deadline, timeout, phase, progress)
+            kind, content = self._next(worker, deadline, timeout, phase, progress)
             if kind == "phase":
                 phase, deadline = content, time.monotonic() + timeout
                 progress(phase, None)
@@ -91,65 +78,60 @@ class Supervisor:
             elif kind == "bug":
                 raise RuntimeError(f"the worker failed:\n{content}")
             else:
-                raise self._failure(content)
+                raise self._failure(worker, content)
 
     def prestart(self) -> None:
         """Start a worker before there is a task: its session opens while kernels are compiled."""
-        if self._process is None:
+        if self._worker is None:
             self._start()
 
     def stop(self) -> None:
         """End the worker, at once and whatever it does."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.join()
-        self._pipe.close()
-        self._process = None
+        if self._worker is not None:
+            self._worker.end()
+        self._worker = None
         self._served = 0
 
-    def _start(self) -> None:
-        self._log.truncate(0)
+    def _start(self) -> WorkerProcess:
         self._served = 0
-        self._pipe, other = self._context.Pipe()
-        self._process = self._context.Process(
-            target=worker.main,
-            args=(other, self._runner, self._device, self._memory, self._log.name),
-            daemon=True,
-        )
-        os.environ.setdefault(blas.SPIN_VARIABLE, blas.SPIN_EXPONENT)  # read as NumPy is loaded
-        self._process.start()
-        other.close()
+        self._worker = worker_process.take(self._runner, self._device)
+        return self._worker
 
     def _next(
-        self, deadline: float, timeout: float, phase: str, progress: Progress
+        self,
+        worker: WorkerProcess,
+        deadline: float,
+        timeout: float,
+        phase: str,
+        progress: Progress,
     ) -> tuple[str, Any]:
         """The worker's next message, while progress is shown and the clock is watched."""
-        while not self._pipe.poll(_POLL_SECONDS):
-            progress(phase, self._status.progress())
+        while not worker.pipe.poll(_POLL_SECONDS):
+            progress(phase, worker.status.progress())
             if time.monotonic() > deadline:
                 self.stop()
                 raise KernelTimeoutError(
                     f"no result after {timeout:g} s ({phase}); the process was ended"
                 )
         try:
-            message: tuple[str, Any] = self._pipe.recv()
+            message: tuple[str, Any] = worker.pipe.recv()
         except (EOFError, ConnectionResetError):
-            raise self._crash(phase) from None
+            raise self._crash(worker, phase) from None
         return message
 
-    def _failure(self, error: MmbenchError) -> MmbenchError:
+    def _failure(self, worker: WorkerProcess, error: MmbenchError) -> MmbenchError:
         """The error of a task. After a failed launch the device's context is beyond use."""
         if isinstance(error, LaunchError):
+            said = worker.said()
             self.stop()
-            if assertion := _ASSERTION.search(Path(self._log.name).read_text(errors="replace")):
+            if assertion := _ASSERTION.search(said):
                 return LaunchError(f"device-side assert in the kernel ({assertion[1]})")
         return error
 
-    def _crash(self, phase: str) -> CrashError:
-        self._process.join(_GRACE_SECONDS)
-        code = self._process.exitcode
-        text = self._status.fault()
+    def _crash(self, worker: WorkerProcess, phase: str) -> CrashError:
+        worker.process.join(_GRACE_SECONDS)
+        code = worker.process.exitcode
+        text = worker.status.fault()
         if not text and code is not None and code < 0:
             with contextlib.suppress(ValueError):
                 text = f"the kernel crashed (signal {-code}, {signal.Signals(-code).name})"

@@ -6,6 +6,7 @@ It never prints. What it has to say goes through a pipe to the supervisor.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import math
 import os
 import signal
@@ -75,11 +76,10 @@ class Outcome:
 
 
 def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
-    """Serve tasks until the pipe closes. The entry point of the process.
+    """Open a session once told to, serve tasks until the pipe closes, then end the process.
 
     What kernels and drivers print goes to the file ``log``, not to the user's terminal.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
     _die_with_supervisor()
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
@@ -87,6 +87,8 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     bench: _Bench | None = None
     try:
         failure: Exception | None = None
+        importlib.import_module(f"mmbench.runners.{runner}")
+        pipe.recv()
         try:  # while the first kernel is still being compiled
             bench = _Bench(open_session(runner, device, status))
         except Exception as error:

@@ -29,8 +29,8 @@ from mmbench.header import read_kernel
 from mmbench.product import Problem
 from mmbench.runners import Array, host_compiler
 from mmbench.runners.cpu import CpuRunner, CpuSession, worker_count
-from mmbench.runners.status import Status
 from mmbench.spec import Dim3, Launch, Point
+from mmbench.status import Status
 
 pytestmark = pytest.mark.cpu
 

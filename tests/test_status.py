@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mmbench.runners import status as module
-from mmbench.runners.status import Status
+from mmbench import status as module
+from mmbench.status import Status
 
 C_TYPES: dict[str, type] = {"int64_t": ctypes.c_int64, "char": ctypes.c_char}
 
@@ -24,7 +24,7 @@ def crashed(number: int, **fields: object) -> Status:
 
 def c_struct(name: str) -> list[tuple[str, str, int]]:
     """Type, name and length of each field of a struct in simt.h."""
-    text = (Path(module.__file__).parent / "simt" / "simt.h").read_text()
+    text = (Path(module.__file__).parent / "runners" / "simt" / "simt.h").read_text()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     match = re.search(rf"typedef struct \{{([^}}]*)\}} {name};", text)
     assert match is not None

@@ -18,6 +18,7 @@ from mmbench.results import Row
 from mmbench.runners import Runner
 from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
+from mmbench.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.cpu
 
@@ -110,9 +111,9 @@ def count_starts(patch: pytest.MonkeyPatch) -> list[Supervisor]:
     started: list[Supervisor] = []
     start = Supervisor._start
 
-    def counted(self: Supervisor) -> None:
+    def counted(self: Supervisor) -> WorkerProcess:
         started.append(self)
-        start(self)
+        return start(self)
 
     patch.setattr(Supervisor, "_start", counted)
     return started

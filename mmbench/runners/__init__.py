@@ -153,7 +153,7 @@ def open_runner(name: str, device: int = 0) -> tuple[Runner, str]:
 def open_session(name: str, device: int, status: Any) -> Session:
     """Open a runner's session; called in the worker process only.
 
-    ``status`` is memory shared with the watching process, see ``runners.status``.
+    ``status`` is memory shared with the watching process, see ``status.Status``.
     """
     if name == "cuda":
         from mmbench.runners import cuda

@@ -12,9 +12,6 @@ import numpy as np
 from mmbench.product import Problem, Product
 from mmbench.runners import Array, Resources
 
-# OpenBLAS's threads wait for the next call busily, and would take a core from the kernel that is
-# measured after it. They give up after 2^SPIN_EXPONENT cycles, half a millisecond.
-SPIN_VARIABLE, SPIN_EXPONENT = "OPENBLAS_THREAD_TIMEOUT", "20"
 _SETTLE_SECONDS = 0.002
 
 

@@ -22,7 +22,7 @@ from mmbench.errors import CompileError, LaunchError, UnfitError
 from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
 from mmbench.runners.regions import to_block_form
 from mmbench.spec import Dim3, Launch, Point
-from mmbench.runners.status import Status
+from mmbench.status import Status
 
 _DYNAMIC_SHARED = re.compile(
     r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:\s]+?)\s*\b(\w+)\s*\[\s*\]"

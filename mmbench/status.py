@@ -1,6 +1,6 @@
 """Memory that a worker shares with the process that watches it.
 
-The layout is ``simt_status`` of simt/simt.h. It outlives the worker, so what a crash was
+The layout is ``simt_status`` of runners/simt/simt.h. It outlives the worker, so what a crash was
 about can still be read, and it is written while a launch runs, so progress can be shown.
 """
 
