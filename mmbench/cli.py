@@ -273,6 +273,13 @@ _measure_options = _options(
         help="Longest time to sample a point, in seconds.",
     ),
     click.option(
+        "--interval",
+        type=Percent(),
+        default="0.5%",
+        show_default=True,
+        help="Widest confidence interval of the median, plus or minus; 99% takes any.",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         help="Seconds after which a launch is given up.  [default: 60, more for large N on a CPU]",
@@ -1073,6 +1080,7 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
     rule = StopRule(
         samples=measure["samples"],
         min_time=shortest,
+        precision=measure["interval"],
         budget=longest,
         warm_up=min(StopRule.warm_up, longest),
     )

@@ -263,6 +263,7 @@ def test_ctrl_c_ends_a_run_with_130(write_kernel: WriteKernel, tmp_path: Path) -
         (["--m", "0"], "--m"),
         (["--samples", "0"], "--samples"),
         (["--min-time", "-1"], "--min-time"),
+        (["--interval", "-1%"], '"-1%" is no share; write 2% or 0.02'),
         (["--timeout", "0"], "--timeout"),
         (["--runner", "tpu"], "--runner"),
         (["--format", "xml"], "--format"),
@@ -431,6 +432,16 @@ def test_csv_on_stdout_is_csv_alone(process: Command) -> None:
 
 
 @pytest.mark.cpu
+def test_any_interval_leaves_exactly_the_samples(mm: Command) -> None:
+    words = ["--n", "48", "--tile", "8", "--runner", "cpu", "--baseline", "none"]
+    exact = ["--samples", "7", "--min-time", "0", "--interval", "99%", "--format", "json"]
+    (row,) = json.loads(mm("run", "--kernel", "naive", *words, *exact).out)["results"]
+    assert (row["status"], row["samples"]) == ("ok", 7)
+    narrow = [*exact[:4], "--interval", "0", "--max-time", "0.2", *exact[6:]]
+    (row,) = json.loads(mm("run", "--kernel", "naive", *words, *narrow).out)["results"]
+    assert row["samples"] > 7
+
+
 def test_json_on_stdout_is_json_without_nan(mm: Command, write_kernel: WriteKernel) -> None:
     body = RIGHT.replace("= acc;", "= acc / (row == 0 ? 0.0f : 1.0f);")
     names = ["--kernel", "naive", "--kernel", str(write_kernel("infinite", body))]
