@@ -269,7 +269,7 @@ def test_the_scripts_give_mmbench_options_that_it_has(peers: Any, speed: Any) ->
     assert (run["runner"], run["form"], run["min_time"]) == ("cuda", "json", 0.5)
     sweep = parses(speed.mmbench_command(speed.Job([256], [8, 24], 20), "x.csv"))
     assert (sweep["names"], sweep["tiles"]) == (speed.KERNELS, (8, 24))
-    assert (sweep["samples"], sweep["min_time"]) == (20, 0)
+    assert (sweep["samples"], sweep["min_time"], sweep["interval"]) == (20, 0, 0.99)
 
 
 def test_kernel_tuner_gets_the_right_answer_in_the_place_of_c(peers: Any) -> None:
@@ -294,8 +294,8 @@ def test_the_kernels_of_the_sweep_take_the_same_arguments(speed: Any) -> None:
 def speed_run(times: dict[str, tuple[float, float | None]], **more: Any) -> dict[str, Any]:
     job = {"ns": [256, 512], "tiles": [8, 16], "samples": 20}
     values = [
-        {"repeat": 0, "tool": tool, "process": process, "calls": calls, "points": 12,
-         "samples": 20, "compile": None}
+        {"repeat": 0, "tool": tool, "process": process, "imports": calls and 3.0, "calls": calls,
+         "points": 12, "samples": 20, "compile": None}
         for tool, (process, calls) in times.items()
     ]  # fmt: skip
     run = {"job": job, "cores": 16, "repeats": 1, "times": values, "missing": {}}
@@ -306,11 +306,11 @@ def speed_run(times: dict[str, tuple[float, float | None]], **more: Any) -> dict
 def test_sweep_goal_is_judged_by_the_faster_kernel_tuner(
     speed: Any, nvrtc: float, verdict: str
 ) -> None:
-    times = {"mmbench": (10.0, None), "nvrtc": (60.0, nvrtc), "nvcc": (100.0, 95.0)}
+    times = {"mmbench": (10.0, None), "nvrtc": (nvrtc, 16.0), "nvcc": (100.0, 95.0)}
     text = speed.report(speed_run(times))
     assert f"{verdict} of kernel_tuner, nvrtc." in text
-    assert cells(text, "mmbench, as many samples") == ["20", "10.0", "", "1.00"]
-    assert cells(text, "kernel_tuner, nvcc") == ["20", "100.0", "95.0", "0.11"]
+    assert cells(text, "mmbench sweep") == ["10.0", "", "", "1.00", ""]
+    assert cells(text, "kernel_tuner, nvcc") == ["100.0", "3.0", "95.0", "0.10", "0.11"]
     assert "12 points" in text
 
 
@@ -331,7 +331,14 @@ def test_every_sweep_begins_with_empty_caches(speed: Any, monkeypatch: pytest.Mo
             folder = Path(os.environ[variable])
             assert list(folder.iterdir()) == []
             seen.append(str(folder))
-        return {"points": 12, "samples": 20, "calls": None, "compile": None}
+        rows = [{"status": "ok", "samples": 20}] * 12
+        return {
+            "points": 12,
+            "samples": 20,
+            "calls": None,
+            "compile": None,
+            "runs": [{"results": rows}],
+        }
 
     for variable in speed._CACHES:
         monkeypatch.setenv(variable, "")  # so that it is put back afterwards
@@ -353,6 +360,22 @@ def test_a_sweep_that_lost_points_does_not_count(
     speed.measure(speed.Job([256, 512], [8, 16], 20), ["nvcc"], 1, saved.append)
     assert saved[-1]["times"] == []
     assert saved[-1]["missing"] == {"nvcc": "nvcc measured 11 of 12 points"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"status": "wrong", "reason": "C differs"}, "mmbench: tiled N=8: C differs"),
+        ({"samples": 21}, "mmbench: tiled N=8: 21 samples"),
+    ],
+)
+def test_a_sweep_with_a_bad_row_does_not_count(
+    speed: Any, changed: dict[str, Any], why: str
+) -> None:
+    row = {"kernel": "tiled", "n": 8, "status": "ok", "samples": 20, "reason": None}
+    assert speed._swept([row, row], 20).points == 2
+    with pytest.raises(Exception, match=why):
+        speed._swept([row, row | changed], 20)
 
 
 def test_options(peers: Any, speed: Any, capsys: pytest.CaptureFixture[str]) -> None:
