@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -68,6 +69,9 @@ def _missing(marker: str) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:  # those of a file share what it has made; those that measure take turns
+        group = "gpu" if item.get_closest_marker("gpu") else item.path.name
+        item.add_marker(pytest.mark.xdist_group(group))
     required = config.getoption("--require").split(",")
     for marker in ("gpu", "cpu"):
         marked = [item for item in items if item.get_closest_marker(marker)]
@@ -83,7 +87,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Compiled kernels of the tests go to a folder of the tests; a user's tunings are not used."""
     patch = pytest.MonkeyPatch()
     patch.setenv("MMBENCH_CONFIG", str(tmp_path_factory.mktemp("config")))
-    patch.setenv("MMBENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    patch.setenv("MMBENCH_CACHE", str(shared / "mmbench-cache"))
     yield
     patch.undo()
 
