@@ -4,6 +4,14 @@
 #ifndef MMBENCH_CUDA_SHIM_H
 #define MMBENCH_CUDA_SHIM_H
 
+/* The special functions of C++17, which no kernel can use, take libstdc++ half of a compile. */
+#if defined(__has_include)
+#if __has_include(<bits/c++config.h>)
+#include <bits/c++config.h>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#endif
+#endif
+
 #include <limits.h>
 #include <math.h>
 #include <stddef.h>
