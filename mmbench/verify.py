@@ -157,7 +157,7 @@ class Checker:
         if wrong and inputs.kind == "factors":
             wrong = f"with alpha={inputs.product.alpha:g} beta={inputs.product.beta:g}: {wrong}"
         if outside and wrong:
-            return f"{wrong}; the kernel also wrote {outside} elements outside C"
+            return f"{wrong}; {_written_outside(outside, 'also wrote')}"
         return wrong or _written_outside(outside)
 
     def check_ones(self, c_padded: Array, inputs: Inputs) -> str:
@@ -341,8 +341,9 @@ class Checker:
         return f"{len(rows)} of {len(bad)} rows are wrong (rows {shown}{more}; Freivalds' test)"
 
 
-def _written_outside(count: int) -> str:
-    return f"the kernel wrote {count} elements outside C" if count else ""
+def _written_outside(count: int, wrote: str = "wrote") -> str:
+    elements = "element" if count == 1 else "elements"
+    return f"the kernel {wrote} {count} {elements} outside C" if count else ""
 
 
 _READINGS: tuple[tuple[frozenset[str], str], ...] = (

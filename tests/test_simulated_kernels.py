@@ -439,7 +439,8 @@ def test_a_write_outside_c(down: frozenset[str], before: int, behind: int) -> No
         around[len(around) - behind :] = 0
 
     found = complaint(strays, Product(column_major=down))
-    assert found == f"the kernel wrote {before + behind} elements outside C"
+    count = before + behind
+    assert found == f"the kernel wrote {count} element{'s' * (count > 1)} outside C"
 
 
 @pytest.mark.parametrize("name", ["A", "B"])

@@ -304,7 +304,7 @@ def test_one_element_outside_c_is_found(place: str, value: float, m: int) -> Non
         c[...] = a @ b
         whole[index] = value
 
-    assert complaint(kernel, check) == "the kernel wrote 1 elements outside C"
+    assert complaint(kernel, check) == "the kernel wrote 1 element outside C"
 
 
 @pytest.mark.usefixtures("limit")
