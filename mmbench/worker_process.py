@@ -22,8 +22,9 @@ from mmbench import driver
 from mmbench.status import Status
 
 # OpenBLAS's threads wait for the next call busily, and would take a core from the kernel that is
-# measured after it. They give up after 2^20 cycles, half a millisecond.
-_OPENBLAS = ("OPENBLAS_THREAD_TIMEOUT", "20")
+# measured after it. They give up after 2^20 cycles, half a millisecond. Set while there are no
+# other threads: a change of the environment can pull it from under a compiler that one starts.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 
 @dataclass
@@ -76,7 +77,6 @@ def _start(runner: str, device: int) -> WorkerProcess:
     process = context.Process(
         target=_main, args=(other, runner, device, memory, log.name), daemon=True
     )
-    os.environ.setdefault(*_OPENBLAS)  # read as NumPy is loaded
     # Ctrl-C is ours to handle: the process begins with it blocked, and leaves it so. (The tracker
     # unblocks it where it has to be started first.)
     resource_tracker.ensure_running()

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -74,6 +74,9 @@ def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
                 paths += [parameters.params[name]] if name in parameters.params else []
     both = list(dict.fromkeys(chosen["both"]))
     made = Reports(list(dict.fromkeys(chosen["path"] + both)), both)
+    # pytest changes the environment from test to test, which must not happen while a thread
+    # starts a process with it.
+    wait([*made.first.values(), *made.second.values()])
     yield made
     made.pool.shutdown(cancel_futures=True)
 
