@@ -87,9 +87,9 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     bench: _Bench | None = None
     try:
         failure: Exception | None = None
-        importlib.import_module(f"mmbench.runners.{runner}")
-        pipe.recv()
         try:  # while the first kernel is still being compiled
+            importlib.import_module(f"mmbench.runners.{runner}")
+            pipe.recv()
             bench = _Bench(open_session(runner, device, status))
         except Exception as error:
             failure = error
