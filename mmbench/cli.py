@@ -151,33 +151,16 @@ def _options(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
     return apply
 
 
-_T = TypeVar("_T")
-
-
-def _start_early(context: click.Context, parameter: click.Parameter, value: _T) -> _T:
-    """Let the GPU's driver and worker start while the command is still loading."""
-    known = context.params | {str(parameter.name): value}
-    if {"runner", "device"} <= known.keys() and not context.resilient_parsing:
-        from mmbench import driver, worker_process
-
-        if known["runner"] != "cpu" and driver.is_there():
-            driver.begin()
-            worker_process.start_early("cuda", known["device"])
-    return value
-
-
 _runner_options = _options(
     click.option(
         "--runner",
-        callback=_start_early,
         type=click.Choice(["auto", "cuda", "cpu"]),
         default="auto",
         show_default=True,
         help="cuda: an NVIDIA GPU. cpu: this machine's cores. auto: cuda where a GPU answers.",
     ),
-    click.option("--device", default=0, show_default=True, callback=_start_early,
-                 help="Index of the CUDA device."),
-)  # fmt: skip
+    click.option("--device", default=0, show_default=True, help="Index of the CUDA device."),
+)
 _shape_options = _options(
     click.option("-m", "--m", "m", type=click.IntRange(min=1), help="Rows of C, if not N."),
     click.option("-k", "--k", "k", type=click.IntRange(min=1), help="Inner size, if not N."),
@@ -318,9 +301,9 @@ def run(
     **measure: Any,
 ) -> int:
     """Verify and time kernels, and print a row for each."""
+    bench = _open_bench(runner, device, measure)
     from mmbench import axes, csvfile, sidecar
 
-    bench = _open_bench(runner, device, measure)
     specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "auto")
     problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
     points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
@@ -378,12 +361,12 @@ def sweep(
     Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
     .cu file; without one the default kernels are swept.
     """
-    from mmbench import axes, baselines, csvfile
-    from mmbench.results import latest
-
     if out and resume:
         raise click.UsageError("--resume already names the file; leave --out away")
     bench = _open_bench(runner, device, measure)
+    from mmbench import axes, baselines, csvfile
+    from mmbench.results import latest
+
     specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "none")
     usual = axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
     swept = _tuned(bench)
@@ -464,13 +447,12 @@ def compare(
         if len(files) != len(names) or len(names) != 2:
             raise click.UsageError("compare either kernels or exactly two CSV files")
         return _compare_files(Path(names[0]), Path(names[1]), margin, fail_on, form)
-    from mmbench import axes, table
-
     bench = _open_bench(runner, device, measure)
-    specs = _select(names, measure, bench.runner)
-    problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
+    from mmbench import axes, table
     from mmbench import compare as comparing
 
+    specs = _select(names, measure, bench.runner)
+    problems = _problems(specs, n, m, k, (DEFAULT_RUN_N,))
     if len(specs) < 2:
         raise click.UsageError("name two different kernels")
     points = axes.points(specs, problems, tiles, dict(params), _tuned(bench))
@@ -719,9 +701,9 @@ def ladder(
     Every kernel is measured beside the library, with its tuned parameters or all values of
     TILE_SIZE, of which the fastest counts.
     """
+    bench = _open_bench(runner, device, measure)
     from mmbench import axes, kernels, rungs, table
 
-    bench = _open_bench(runner, device, measure)
     specs = [spec for spec in kernels.ladder() if bench.runner.device.runner in spec.runners]
     size = n or DEFAULT_LADDER_N[bench.runner.device.runner]
     points = axes.points(specs, axes.problems([size], m, k), tiles, dict(params), _tuned(bench))
@@ -772,10 +754,10 @@ def tune(
     Small spaces are tried whole; of larger ones a random half of --most, then the neighbours of
     the fastest. The winners are kept for this device, and run, compare and ladder take them.
     """
+    bench = _open_bench(runner, device, measure)
     from mmbench import table, tuned, tuning
     from mmbench.fitness import unfit_reason
 
-    bench = _open_bench(runner, device, measure)
     (spec,) = _select([name], measure, bench.runner)
     if not spec.params:
         raise UsageError(
@@ -1058,7 +1040,15 @@ def _tuned(bench: Bench) -> Callable[[KernelSpec, Problem], dict[str, int] | Non
 
 
 def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
-    """Open the runner and check what the options ask of it."""
+    """Open the runner and check what the options ask of it.
+
+    A command calls it before it imports what it needs later: on a GPU a worker starts meanwhile.
+    """
+    from mmbench import driver, worker_process
+
+    if runner != "cpu" and driver.is_there():
+        driver.begin()
+        worker_process.start_early("cuda", device)
     from mmbench.bench import Bench, Settings
     from mmbench.measure import StopRule
     from mmbench.runners import open_runner
