@@ -8,6 +8,7 @@ error, TF32 and FP16 inputs (11 bits) and BF16 inputs (8 bits) round every one o
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -58,12 +59,8 @@ def reached(compared: Array, inputs: Inputs, rows: npt.NDArray[np.int64]) -> str
 def _product(
     inputs: Inputs, rows: npt.NDArray[np.int64], rounded: Callable[[Array], Array]
 ) -> npt.NDArray[np.float64]:
-    a = rounded(inputs.a[rows].astype(np.float64))
-    b = rounded(inputs.b.astype(np.float64))
-    found: npt.NDArray[np.float64] = inputs.product.alpha * (a @ b)
-    if inputs.product.beta:
-        found += inputs.product.beta * inputs.c[rows].astype(np.float64)
-    return found
+    a, b = (rounded(matrix.astype(np.float64)) for matrix in (inputs.a[rows], inputs.b))
+    return replace(inputs, a=a, b=b, c=inputs.c[rows]).result()
 
 
 def _unit(matrix: Array, bits: int) -> Array:
