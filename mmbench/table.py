@@ -91,7 +91,7 @@ _IDENTITY = (
     _Cell("kernel", "", lambda row: row.kernel, left=True),
     _Cell("N", "", _shape),
     _Cell("tile", "", lambda row: "" if row.tile_size is None else str(row.tile_size)),
-    _Cell("parameters", "", lambda row: _other_params(row), left=True),
+    _Cell("parameters", "", _other_params, left=True),
 )
 _SPEED = (
     _Cell("status", "", _status, left=True),
