@@ -63,8 +63,8 @@ def in_memory(matrix: Array, product: Product, name: str) -> Array:
 class Inputs:
     """A, B and the C before a launch, each between guard zones, and the factors in force.
 
-    ``kind`` is ``whole``, ``real``, ``factors`` (whole numbers with other alpha and beta) or
-    ``ones``.
+    ``kind`` is ``whole``, ``real``, ``factors`` (whole numbers with other alpha and beta),
+    ``ones`` or ``precision``.
     """
 
     kind: str
@@ -75,6 +75,11 @@ class Inputs:
     a: Array
     b: Array
     c: Array
+
+    @property
+    def storage(self) -> dict[str, Array]:
+        """A, B and C with their guard zones, by name."""
+        return {"A": self.a_padded, "B": self.b_padded, "C": self.c_padded}
 
     def result(self) -> npt.NDArray[np.float64]:
         """alpha * A * B + beta * C in float64."""

@@ -18,16 +18,15 @@ class Operands:
         self.session = session
         self.checker = checker
         problem, product = checker.problem, checker.product
-        real = self.checker.real
-        sizes = {"A": real.a_padded, "B": real.b_padded, "C": real.c_padded}
-        need = sum(array.nbytes for array in sizes.values())
+        sizes = {name: array.nbytes for name, array in checker.real.storage.items()}
+        need = sum(sizes.values())
         free = session.free_bytes()
         if need > free:
             raise UnfitError(
                 f"needs {need / 1e9:,.1f} GB on the device for A, B and C, "
                 f"{free / 1e9:,.1f} GB are free"
             )
-        self.buffers = {name: session.allocate(array.nbytes) for name, array in sizes.items()}
+        self.buffers = {name: session.allocate(size) for name, size in sizes.items()}
         guard = guard_elements(problem, product)
         self.addresses = {
             name: buffer.address + guard * product.bytes_of(name)
@@ -92,10 +91,10 @@ class Operands:
 
     def _changed_input(self, inputs: Inputs) -> str:
         """Whether the last launch wrote into A or B, as a sentence, or ""."""
-        given = {"A": inputs.a_padded, "B": inputs.b_padded}
-        if all(self.copies.hold(array, self.buffers[name]) for name, array in given.items()):
+        given = inputs.storage
+        if all(self.copies.hold(given[name], self.buffers[name]) for name in "AB"):
             return ""
-        a, b = (self._fetch(name, array) for name, array in given.items())
+        a, b = (self._fetch(name, given[name]) for name in "AB")
         return self.checker.changed_input(inputs, a, b)
 
 

@@ -213,11 +213,8 @@ class Checker:
 
     def changed_input(self, inputs: Inputs, a_padded: Array, b_padded: Array) -> str:
         """Which of A and B no longer holds what was put into it, as a sentence, or ""."""
-        for name, before, after in (
-            ("A", inputs.a_padded, a_padded),
-            ("B", inputs.b_padded, b_padded),
-        ):
-            if not np.array_equal(before, after):
+        for name, after in (("A", a_padded), ("B", b_padded)):
+            if not np.array_equal(inputs.storage[name], after):
                 return f"the kernel wrote into {name}, which it must only read; check --args"
         return ""
 
@@ -232,10 +229,8 @@ class Checker:
             other = replace(self.product, column_major=column_major)
             a, b, before = (
                 self._read_as(storage, other, name).astype(np.float64)
-                for name, storage in (
-                    ("A", whole.a_padded), ("B", whole.b_padded), ("C", whole.c_padded)
-                )
-            )  # fmt: skip
+                for name, storage in whole.storage.items()
+            )
             c = self._read_as(c_padded, other, "C")
             if np.array_equal(c, factors.alpha * (a @ b) + factors.beta * before):
                 return hint
