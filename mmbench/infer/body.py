@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
-from mmbench.infer.syntax import children, declared, row_sizes, text, walk
+from mmbench.infer.syntax import children, declared, is_part, row_sizes, text, walk
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast", "__ldg"}
 _TYPE = re.compile(r"(?:std::)?(?:u?int\d*(?:_t)?|long|short|size_t|ptrdiff_t|signed|unsigned)")
@@ -270,11 +270,7 @@ class Body:
 
 def _is_row(node: Node) -> bool:
     """Whether ``A[i]`` is a row of which ``A[i][k]`` is an element."""
-    outer = node.parent
-    if outer is None or outer.type != "subscript_expression":
-        return False
-    argument = outer.child_by_field_name("argument")
-    return argument is not None and argument.id == node.id
+    return is_part(node, "subscript_expression", "argument")
 
 
 def _moves(node: Node, pointers: set[str]) -> bool:

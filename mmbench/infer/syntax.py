@@ -96,6 +96,15 @@ def declared(declarator: Node) -> str:
     return text(node)
 
 
+def is_part(node: Node, outer_type: str, field: str) -> bool:
+    """Whether a node is this field of the one around it, which is of that type."""
+    outer = node.parent
+    if outer is None or outer.type != outer_type:
+        return False
+    part = outer.child_by_field_name(field)
+    return part is not None and part.id == node.id
+
+
 def row_sizes(declarator: Node) -> list[Node]:
     """The sizes of a parameter's rows: K of ``A[M][K]`` and ``(*A)[K]``, none of ``A[M]``."""
     sizes: list[Node] = []

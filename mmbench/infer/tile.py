@@ -21,6 +21,7 @@ from mmbench.infer.syntax import (
     children,
     declared,
     expand,
+    is_part,
     macro_body,
     parse_tree,
     text,
@@ -192,13 +193,12 @@ def _names(node: Node) -> set[str]:
 
 
 def _is_called(node: Node) -> bool:
-    outer = node.parent
-    while outer is not None and outer.type in ("qualified_identifier", "template_function"):
-        node, outer = outer, outer.parent
-    if outer is None or outer.type != "call_expression":
-        return False
-    function = outer.child_by_field_name("function")
-    return function is not None and function.id == node.id
+    while (outer := node.parent) is not None and outer.type in (
+        "qualified_identifier",
+        "template_function",
+    ):
+        node = outer
+    return is_part(node, "call_expression", "function")
 
 
 def undefined_extents(source: Source, kernel: Kernel, known: Container[str]) -> list[str]:
