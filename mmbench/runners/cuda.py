@@ -94,6 +94,7 @@ class CudaRunner:
         drv = _driver()
         handle = _open_device(drv, index)
         self.nvcc = nvcc.find()
+        self.arch = _arch(handle.compute_capability())
         self.device = _describe(drv, handle, index, self.nvcc)
 
     def baseline(self) -> str:
@@ -104,26 +105,20 @@ class CudaRunner:
         return "cublas"
 
     def prepare(self) -> None:
-        assert self.device.compute_capability is not None
-        _build(_OWN_KERNELS.read_text(), (), _arch(self.device.compute_capability), self.nvcc)
+        _build(_OWN_KERNELS.read_text(), (), self.arch, self.nvcc)
 
     def flags(self, point: Point) -> str:
         if point.spec.library:
             return cublas.describe(self.nvcc.library_folder, point.spec.library)
-        assert self.device.compute_capability is not None
-        return " ".join((*_options(point), f"-arch={_arch(self.device.compute_capability)}"))
+        return " ".join((*_options(point), f"-arch={self.arch}"))
 
     def compile(self, point: Point) -> Program:
         if point.spec.library:
             cublas.describe(self.nvcc.library_folder, point.spec.library)
             return Program(path="", symbol=point.spec.library, compile_seconds=None)
-        assert self.device.compute_capability is not None
         identity = cache.with_headers(point.spec.source, point.spec.folders)
         try:
-            built = _build(
-                _source(point), _options(point), _arch(self.device.compute_capability),
-                self.nvcc, identity,
-            )  # fmt: skip
+            built = _build(_source(point), _options(point), self.arch, self.nvcc, identity)
         except _driver().CompileError as error:
             log = _as_text(error.stdout) + _as_text(error.stderr)
             raise nvcc.in_users_words(log, point.spec.path) from None
