@@ -12,9 +12,9 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
-import math
 import os
 import re
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -184,10 +184,11 @@ def pipelined_table() -> str:
     ]
     for shape, cold in sides["cold"].items():
         cells = [_shape_cells(cold), _shape_cells(sides["hot"][shape])]
-        m, n, k = shape
-        name = str(n) if m == n == k else f"{m} x {n} x {k}"
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    means = [_mean([each["speedup"] for each in side.values()]) for side in sides.values()]
+        lines.append(f"| {_shape_name(*shape)} | {' | '.join(cells)} |")
+    means = [
+        statistics.geometric_mean(each["speedup"] for each in side.values())
+        for side in sides.values()
+    ]
     lines.append(f"| geometric mean | | | **{means[0]:.3f}** | | | **{means[1]:.3f}** |")
     row = next(iter(sides["cold"].values()))["other"]
     lines += ["", f"95 % intervals in brackets. {row['device']}, driver {row['driver']}, "
@@ -198,8 +199,8 @@ def pipelined_table() -> str:
               "cold` and `--cache hot`."]  # fmt: skip
     lines += ["", "| M x N x K | parameters |", "|---|---|"]
     lines += [
-        f"| {n if m == n == k else f'{m} x {n} x {k}'} | {each['other']['params']} |"
-        for (m, n, k), each in sides["cold"].items()
+        f"| {_shape_name(*shape)} | {each['other']['params']} |"
+        for shape, each in sides["cold"].items()
     ]
     return "\n".join(lines)
 
@@ -220,8 +221,8 @@ def _shape_cells(each: dict[str, Any]) -> str:
     return f"{mine:.1f} | {library:.1f} | {each['speedup']:.3f} {interval}"
 
 
-def _mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
+def _shape_name(m: int, n: int, k: int) -> str:
+    return str(n) if m == n == k else f"{m} x {n} x {k}"
 
 
 PARTS: dict[str, Callable[[], str]] = {
