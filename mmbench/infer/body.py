@@ -14,9 +14,11 @@ from mmbench.infer.syntax import children, declared, is_part, row_sizes, text, w
 
 _CASTS = {"static_cast", "reinterpret_cast", "const_cast", "__ldg"}
 _TYPE = re.compile(r"(?:std::)?(?:u?int\d*(?:_t)?|long|short|size_t|ptrdiff_t|signed|unsigned)")
-_SIZES = {
-    "float": 4, "double": 8, "int": 4, "unsigned": 4, "unsigned int": 4, "char": 1, "half": 2,
-    "__half": 2, "float2": 8, "float4": 16, "double2": 16, "unsigned char": 1, "long long": 8,
+BYTES = {  # of a value of the types that kernels name
+    "float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "int32_t": 4, "unsigned": 4,
+    "unsigned int": 4, "uint32_t": 4, "long long": 8, "char": 1, "unsigned char": 1,
+    "signed char": 1, "uint8_t": 1, "int8_t": 1, "float2": 8, "float4": 16, "double2": 16,
+    "int4": 16, "uint4": 16,
 }  # fmt: skip
 _NUMBER = re.compile(r"(0[xX][\da-fA-F]+|\d+)[uUlLzZ]*")
 _CHANGES = {"assignment_expression": "left", "update_expression": "argument"}
@@ -106,7 +108,7 @@ class Body:
     def _sizeof(self, node: Node) -> Poly:
         """``sizeof(double)``; a parser that knows no types takes that of others for a value's."""
         found = node.child_by_field_name("type") or node.child_by_field_name("value")
-        size = _SIZES.get(text(found).strip("() "))
+        size = BYTES.get(text(found).strip("() "))
         return Poly.of(f"?{text(node)}" if size is None else size)
 
     def _subscript(self, node: Node) -> Poly:

@@ -8,14 +8,8 @@ from dataclasses import dataclass, field
 from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
-from mmbench.infer.body import Body
+from mmbench.infer.body import BYTES, Body
 from mmbench.infer.syntax import Source, declared, text, walk, words
-
-_BYTES = {
-    "float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "int32_t": 4, "unsigned": 4,
-    "unsigned int": 4, "uint32_t": 4, "char": 1, "unsigned char": 1, "signed char": 1,
-    "uint8_t": 1, "int8_t": 1, "float2": 8, "float4": 16, "double2": 16, "int4": 16, "uint4": 16,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -28,7 +22,7 @@ class Dynamic:
 
     def bytes_of(self, kind: str) -> int:
         """Bytes of an element of that type; 0 where it is not known."""
-        return _BYTES.get(self.types.get(kind, kind), 0)
+        return BYTES.get(self.types.get(kind, kind), 0)
 
 
 def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dynamic | None:
@@ -38,7 +32,7 @@ def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dyn
                 kind = text(node.child_by_field_name("type"))
                 name = declared(declarator)
                 if name in needed:
-                    return Dynamic(name, _BYTES.get(types.get(kind, kind), 0), types)
+                    return Dynamic(name, BYTES.get(types.get(kind, kind), 0), types)
     return None
 
 
