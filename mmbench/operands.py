@@ -10,20 +10,27 @@ from mmbench.runners import Array, Buffer, Session
 from mmbench.spec import Point
 from mmbench.verify import Checker
 
+_MOST_PLACES = 16
+_MOST_BYTES = 2**27  # of all places; beyond, a matrix lies in so many pages that one will do
+
 
 class Operands:
-    """The buffers of one problem, each with guard zones, and the references on the host."""
+    """The buffers of one problem, each with guard zones, and the references on the host.
 
-    def __init__(self, session: Session, checker: Checker) -> None:
+    ``places`` are these buffers and ``others`` like them, made ``beside`` them, elsewhere on
+    the device.
+    """
+
+    def __init__(self, session: Session, checker: Checker, beside: Operands | None = None) -> None:
         self.session = session
         self.checker = checker
         problem, product = checker.problem, checker.product
         sizes = {name: array.nbytes for name, array in checker.real.storage.items()}
-        need = sum(sizes.values())
+        self.bytes = sum(sizes.values())
         free = session.free_bytes()
-        if need > free:
+        if self.bytes > free:
             raise UnfitError(
-                f"needs {need / 1e9:,.1f} GB on the device for A, B and C, "
+                f"needs {self.bytes / 1e9:,.1f} GB on the device for A, B and C, "
                 f"{free / 1e9:,.1f} GB are free"
             )
         self.buffers = {name: session.allocate(size) for name, size in sizes.items()}
@@ -33,8 +40,14 @@ class Operands:
             for name, buffer in self.buffers.items()
         }
         self.loaded: Inputs | None = None
-        self.copies = _Copies(session)
-        self.errors: dict[int, float | None] = {}  # of a C that has passed, by id(inputs)
+        self.copies: _Copies = beside.copies if beside else _Copies(session)
+        # Of a C that has passed, by id(inputs).
+        self.errors: dict[int, float | None] = beside.errors if beside else {}
+        self.others: list[Operands] = []
+
+    @property
+    def places(self) -> list[Operands]:
+        return [self, *self.others]
 
     def load(self, inputs: Inputs) -> None:
         """Put these inputs into A and B, and what C is to hold before the launch into C."""
@@ -68,8 +81,25 @@ class Operands:
         intact = self.copies.intact()
         if not intact:
             self.copies.drop()
-            self.loaded = None
+            for place in self.places:
+                place.loaded = None
         return not intact
+
+    def spread(self, inputs: Inputs) -> None:
+        """Put these inputs into several places, for a kernel to be timed cold in each of them.
+
+        Where a small matrix lies makes a difference of up to 1 %: a GPU's multiprocessors are
+        not equally near to all of its memory. (Hot it makes none, once the L2 holds them.)
+        """
+        while self.session.own_memory and self._has_room_for_another():
+            self.others.append(Operands(self.session, self.checker, beside=self))
+        for place in self.places:
+            place.load(inputs)
+
+    def _has_room_for_another(self) -> bool:
+        count = len(self.places) + 1
+        few = count <= _MOST_PLACES and count * self.bytes <= _MOST_BYTES
+        return few and 2 * self.bytes <= self.session.free_bytes()
 
     def arguments(self, point: Point) -> list[int | float]:
         """Values for the entry point's parameters, in its order, for the inputs in place."""

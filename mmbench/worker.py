@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from mmbench.errors import LaunchError, MmbenchError, UnfitError
@@ -185,10 +184,10 @@ class _Bench:
             checked = min(sum(entry.checked) for entry in entries)  # that has warmed it up too
             rule = replace(rule, warm_up=max(0.0, rule.warm_up / 10 - checked), warm=True)
         # A single kernel that overwrites C leaves in it what its last timed launch has computed.
-        real = entries[0].operands.checker.real
-        as_it_is = len(entries) == 1 and real.product.beta == 0
-        if as_it_is:
-            entries[0].operands.load(real)
+        as_it_is = len(entries) == 1 and entries[0].point.spec.product.beta == 0
+        for operands in {id(entry.operands): entry.operands for entry in entries}.values():
+            put = operands.spread if cold else operands.load
+            put(operands.checker.real)
         samplers = [_Watched(self.session, entry.sampler(cold)) for entry in entries]
         taken = interleave([watched.sample for watched in samplers], rule, judged=judged)
         self.measured_at = time.perf_counter()
@@ -226,6 +225,8 @@ class _Measured:
         self.point = entry.point
         self.checked: list[float] = []
         self.batch = 1
+        self.sampled = 0
+        self.places = [operands]
         self.kernel: Kernel | None = None
         self.verdict: Verdict | None = None
         self.timing: Timing | None = None
@@ -266,13 +267,13 @@ class _Measured:
     def verify_again(self, phase: Phase, as_it_is: bool) -> None:
         """Check once more after the timed launches: a race can be right once, wrong later.
 
-        ``as_it_is``: C holds what the last timed launch left there; else launch once more.
+        ``as_it_is``: each C holds what the last timed launch left there; else launch once more.
         """
         phase(f"{self.point.spec.name}: last check")
         real = self.operands.checker.real
         with self._failures():
             if as_it_is:
-                wrong, error = self.operands.check(real)
+                wrong, error = self._check_places(real)
             else:
                 wrong, error = self._launch_and_check(real, "last", phase)
             if wrong and self.operands.spoiled():
@@ -280,11 +281,28 @@ class _Measured:
             if wrong:
                 self._judge(f"right before it was timed, wrong after: {wrong}", error)
 
+    def _check_places(self, inputs: Inputs) -> tuple[str, float | None]:
+        wrong, error = "", None
+        for place in self.places[: self.sampled]:
+            wrong, error = place.check(inputs)
+            if wrong:
+                break
+        return wrong, error
+
     def sampler(self, cold: bool) -> Callable[[], float]:
-        """What takes a sample on the inputs in place."""
+        """What takes a sample, a cold one in each place of the inputs in turn."""
         assert self.kernel is not None
-        arguments = self.operands.arguments(self.point)
-        return partial(self.kernel.sample, arguments, 1 if cold else self.batch, cold)
+        sample, launches = self.kernel.sample, 1 if cold else self.batch
+        if cold:
+            self.places = self.operands.places
+        each = [place.arguments(self.point) for place in self.places]
+
+        def take() -> float:
+            arguments = each[self.sampled % len(each)]
+            self.sampled += 1
+            return sample(arguments, launches, cold)
+
+        return take
 
     def outcome(self) -> Outcome:
         return Outcome(

@@ -7,6 +7,7 @@ numbers that a launch passes, and reads and writes what it likes.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -182,9 +183,13 @@ def entry_of(product: Product, problem: Problem = SMALL, takes: Sequence[str] = 
 
 
 def run(
-    bench: _Bench, entry: Entry, rule: StopRule | None = None, ahead: Point | None = None
+    bench: _Bench,
+    entry: Entry,
+    rule: StopRule | None = None,
+    ahead: Point | None = None,
+    cold: bool = True,
 ) -> Outcome:
-    (outcome,) = bench.run(Task((entry,), rule, False, 7, ahead), lambda text: None)
+    (outcome,) = bench.run(Task((entry,), rule, cold, 7, ahead), lambda text: None)
     return outcome
 
 
@@ -593,7 +598,7 @@ def test_copies_leave_half_of_the_memory(share: float) -> None:
         verdict = run(bench, entry, TIMED).verdict
         assert verdict is not None
         assert verdict.ok is ok
-    assert session.free >= spare / 2
+    assert session.free >= spare / 4
     assert (len(session.buffers) > 3) is (share > 1)
 
 
@@ -622,3 +627,43 @@ def test_the_next_problem_is_made_meanwhile(
         assert verdict is not None
         assert verdict.ok
         assert len(made) == 2
+
+
+@pytest.mark.parametrize("samples", [1, 3, 16, 40])
+@pytest.mark.parametrize(("own_memory", "cold"), [(True, True), (True, False), (False, True)])
+def test_cold_samples_are_taken_in_several_places(
+    own_memory: bool, cold: bool, samples: int
+) -> None:
+    seen: list[int] = []
+
+    def kernel(it: Memory) -> None:
+        seen.append(it.addresses["C"])
+        right(it)
+
+    session: Any = _Session(kernel, own_memory=own_memory)
+    rule = dataclasses.replace(TIMED, samples=samples)
+    outcome = run(_Bench(session), entry_of(Product()), rule, cold=cold)
+    assert outcome.timing is not None
+    timed = seen[2:]
+    assert len(timed) == len(outcome.timing.samples)
+    places = min(16, len(timed)) if own_memory and cold else 1
+    assert len(set(timed)) == places
+    assert timed[places:] == timed[: len(timed) - places]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_what_is_wrong_in_one_place_is_found(place: int) -> None:
+    kernel = at_launches(range(2 + place, 3 + place), misses_one)
+    session: Any = _Session(kernel, own_memory=True)
+    verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict  # six samples
+    assert verdict is not None
+    assert verdict.message.startswith("right before it was timed, wrong after: ")
+
+
+def test_large_matrices_stay_where_they_are() -> None:
+    problem = Problem(1500, 1500, 50)
+    session: Any = _Session(right, own_memory=True)
+    bench = _Bench(session)
+    run(bench, entry_of(Product(), problem), TIMED)
+    (operands,) = bench.operands.values()
+    assert 1 < len(operands.places) == 2**27 // operands.bytes < 16
