@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from mmbench import __version__, baselines, figures, hints, metrics, precision
+from mmbench import __version__, baselines, figures, hints, metrics, precision, processes
 from mmbench.cache import source_hash
 from mmbench.errors import MmbenchError, UnfitError, WrongRunnerError
 from mmbench.fitness import unfit_reason
@@ -39,16 +39,22 @@ class Settings:
     cache: str = "hot"
     seed: int = 0
     timeout: float | None = None  # seconds; None: 60 s, more for large products on the host
+    processes: int = 1  # that take all of their samples, one after the other
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A row and what does not fit into one: its samples and the text of a failure."""
+    """A row and what does not fit into one: samples of each process, the text of a failure."""
 
     point: Point
     row: Row
-    samples: tuple[float, ...] = ()
+    processes: tuple[tuple[float, ...], ...] = ()
     details: str = ""
+
+    @property
+    def samples(self) -> tuple[float, ...]:
+        """Of all processes."""
+        return tuple(itertools.chain.from_iterable(self.processes))
 
 
 class Bench:
@@ -60,13 +66,13 @@ class Bench:
         self._hints: dict[tuple[object, ...], bool] = {}
 
     def quick(self) -> Bench:
-        """A bench of the same settings that takes few samples of each point."""
+        """A bench of the same settings that takes few samples of each point, in one process."""
         rule = self.settings.rule
         few = dataclasses.replace(
             rule, samples=min(5, rule.samples), min_time=min(0.02, rule.min_time),
             budget=min(0.2, rule.budget), warm_up=min(0.02, rule.warm_up),
         )  # fmt: skip
-        return Bench(self.runner, dataclasses.replace(self.settings, rule=few))
+        return Bench(self.runner, dataclasses.replace(self.settings, rule=few, processes=1))
 
     def run(self, points: Sequence[Point], progress: Progress) -> Generator[Measured]:
         """Measure points apart, one after the other."""
@@ -95,7 +101,9 @@ class Bench:
         points = [point for group in groups for point in group]
         device = self.runner.device
         with (
-            Supervisor(device.runner, device.index) as supervisor,
+            Supervisor(
+                device.runner, device.index, not self.runner.compiles_while_measuring
+            ) as supervisor,
             _Compiles(self.runner, points, progress) as compiles,
         ):
             if compiles.any:
@@ -154,7 +162,9 @@ class Bench:
         cold, seed = self.settings.cache == "cold", self.settings.seed
         task = Task(tuple(entries), self.settings.rule, cold, seed, ahead)
         try:
-            return supervisor.run(task, self._timeout(point), show)
+            return processes.run(
+                supervisor, task, self._timeout(point), show, self.settings.processes
+            )
         except MmbenchError as error:
             if len(entries) == 1:
                 return [Outcome(error=error)]
@@ -221,7 +231,7 @@ class Bench:
             return Measured(point, row)
         cells |= figures.cells(point, outcome, self.runner.device, self.settings.cache == "cold")
         row = self._row(point, status="ok", **cells)
-        return Measured(point, row, outcome.timing.samples)
+        return Measured(point, row, outcome.timing.processes)
 
     def _resources(self, point: Point, outcome: Outcome) -> dict[str, object]:
         used, device = outcome.resources, self.runner.device

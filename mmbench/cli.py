@@ -263,6 +263,13 @@ _measure_options = _options(
         help="Widest confidence interval of the median, plus or minus; 99% takes any.",
     ),
     click.option(
+        "--processes",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        help="Take all samples in so many processes anew: medians differ between processes.",
+    ),
+    click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         help="Seconds after which a launch is given up.  [default: 60, more for large N on a CPU]",
@@ -1074,7 +1081,7 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
         budget=longest,
         warm_up=min(StopRule.warm_up, longest),
     )
-    settings = Settings(rule, cache, measure["seed"], measure["timeout"])
+    settings = Settings(rule, cache, measure["seed"], measure["timeout"], measure["processes"])
     return Bench(opened, settings)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mmbench import baselines
+from mmbench import baselines, measure
 from mmbench.bench import Measured
 from mmbench.csvfile import read_rows
 from mmbench.errors import UsageError
@@ -82,7 +82,7 @@ def _compare_pair(first: Measured, other: Measured, margin: float) -> Comparison
     for row in (first.row, other.row):
         if not row.plausible:
             return Comparison(first.row, other.row, None, f"{row.kernel} is {row.remarks}")
-    ratio = ratio_of_rounds(first.samples, other.samples, first.row.seed or 0, margin)
+    ratio = ratio_of(first, other, margin)
     return Comparison(first.row, other.row, ratio, reason(first.row, other.row))
 
 
@@ -90,6 +90,22 @@ def geometric_mean(found: Sequence[Comparison]) -> float | None:
     """Of all speed-ups; None where there is none."""
     logs = [math.log(each.ratio.value) for each in found if each.ratio]
     return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def ratio_of(first: Measured, other: Measured, margin: float = MARGIN) -> Ratio | None:
+    """Ratio of two that were measured in turns, in one process or in several."""
+    pairs = list(zip(first.processes, other.processes, strict=False))
+    if len(pairs) > 1:
+        return _ratio_of_processes(pairs, margin)
+    return ratio_of_rounds(first.samples, other.samples, first.row.seed or 0, margin)
+
+
+def _ratio_of_processes(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]], margin: float
+) -> Ratio:
+    """Geometric mean of the ratios that several processes have found, with its 95 % interval."""
+    ratios = [float(np.median(one) / np.median(other)) for one, other in pairs]
+    return Ratio(*measure.geometric_mean(ratios), margin)
 
 
 def ratio_of_rounds(

@@ -26,12 +26,14 @@ def cells(point: Point, outcome: Outcome, device: Device, cold: bool) -> dict[st
     compulsory = metrics.compulsory_bytes(point.problem, product)
     gflops = metrics.giga_per_second(flop, seconds)
     found: dict[str, object] = {
+        "processes": len(timing.processes),
         "samples": len(timing.samples),
         "time_ms_median": seconds * 1e3,
         "time_ms_low": _milliseconds(timing.low),
         "time_ms_high": _milliseconds(timing.high),
         "time_ms_min": timing.fastest * 1e3,
         "spread_percent": None if timing.spread is None else timing.spread * 100,
+        "process_spread_percent": None if timing.between is None else timing.between * 100,
         "outliers": timing.outliers,
         "timer_floor_ms": _milliseconds(outcome.floor),
         "flop": flop,

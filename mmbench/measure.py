@@ -6,15 +6,21 @@ It is handed ``sample``, a function that returns the seconds of one launch.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Sample = Callable[[], float]
 Clock = Callable[[], float]
 
 _FENCE = 3.0  # IQRs: Tukey's outer fences (Exploratory Data Analysis, 1977)
 _STEADY = 0.02  # warm-up ends when a sample is this close to the one before it
+# The 97.5 % quantile of Student's t with 1, 2, ... degrees of freedom; with more it is smaller.
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Timing:
     fastest: float
     spread: float | None
     outliers: int = 0  # samples beyond the outer fences: 3 IQR outside of the quartiles
+    processes: tuple[tuple[float, ...], ...] = ()  # the samples of each process
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Timing:
@@ -71,7 +78,35 @@ class Timing:
             fastest=ordered[0],
             spread=iqr / middle if n > 2 else None,
             outliers=sum(not fences[0] <= s <= fences[1] for s in ordered) if n > 3 else 0,
+            processes=(tuple(samples),),
         )
+
+    @classmethod
+    def of_processes(cls, timings: Sequence[Timing]) -> Timing:
+        """What several processes say together: the geometric mean of their medians.
+
+        A process has a context and memory of its own, which may make it faster or slower than
+        others for as long as it lives. So the interval is that of the mean, not of the samples.
+        """
+        if len(timings) == 1:
+            return timings[0]
+        every = cls.of([seconds for timing in timings for seconds in timing.samples])
+        middle, low, high = geometric_mean([timing.median for timing in timings])
+        return replace(
+            every,
+            median=middle,
+            low=low,
+            high=high,
+            processes=tuple(samples for timing in timings for samples in timing.processes),
+        )
+
+    @property
+    def between(self) -> float | None:
+        """How far the processes' medians lie apart, relative to their mean; None for one."""
+        if len(self.processes) < 2:
+            return None
+        medians = [statistics.median(samples) for samples in self.processes]
+        return (max(medians) - min(medians)) / self.median
 
     @property
     def precision(self) -> float:
@@ -79,6 +114,19 @@ class Timing:
         if self.low is None or self.high is None:
             return math.inf
         return (self.high - self.low) / 2 / self.median
+
+
+def geometric_mean(values: Sequence[float]) -> tuple[float, float, float]:
+    """Of what two or more processes found, with the ends of its 95 % interval.
+
+    The interval is Student's t over the logarithms (Georges, Buytaert and Eeckhout, Statistically
+    Rigorous Java Performance Evaluation, 2007, take the same over virtual machines).
+    """
+    logs = [math.log(value) for value in values]
+    middle = statistics.fmean(logs)
+    student = _STUDENT[min(len(logs) - 1, len(_STUDENT)) - 1]
+    half = student * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(middle), math.exp(middle - half), math.exp(middle + half)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -44,12 +44,14 @@ class Row:
     reason: str | None = None
     checked: str | None = None
     cache: str | None = None
+    processes: int | None = None
     samples: int | None = None
     time_ms_median: float | None = None
     time_ms_low: float | None = None
     time_ms_high: float | None = None
     time_ms_min: float | None = None
     spread_percent: float | None = None
+    process_spread_percent: float | None = None
     outliers: int | None = None
     timer_floor_ms: float | None = None
     flop: int | None = None
@@ -148,12 +150,27 @@ COLUMNS: tuple[Column, ...] = (
         "",
         "`cold`: the L2 cache was overwritten before each launch; `hot`: launches in a row.",
     ),
-    Column("samples", "", "Number of samples, one duration each."),
-    Column("time_ms_median", "ms", "Median duration of one launch."),
-    Column("time_ms_low", "ms", "Lower end of the median's 95 % confidence interval."),
+    Column("processes", "", "Number of processes that took samples (`--processes`)."),
+    Column("samples", "", "Number of samples in all, one duration each."),
+    Column(
+        "time_ms_median",
+        "ms",
+        "Median duration of one launch; of several processes, the geometric mean of their medians.",
+    ),
+    Column(
+        "time_ms_low",
+        "ms",
+        "Lower end of its 95 % confidence interval, by order statistics; of several processes, by "
+        "Student's t over their medians.",
+    ),
     Column("time_ms_high", "ms", "Upper end of that interval; empty below 6 samples."),
     Column("time_ms_min", "ms", "Fastest sample."),
-    Column("spread_percent", "%", "Interquartile range / median * 100."),
+    Column("spread_percent", "%", "Interquartile range / median of all samples * 100."),
+    Column(
+        "process_spread_percent",
+        "%",
+        "(largest - smallest) / geometric mean of the processes' medians * 100; empty for one.",
+    ),
     Column(
         "outliers",
         "",

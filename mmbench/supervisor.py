@@ -25,11 +25,15 @@ _ASSERTION = re.compile(r"Assertion `(.*)` failed")  # as the CUDA driver prints
 
 
 class Supervisor:
-    """Runs tasks in a worker process of one runner and device."""
+    """Runs tasks in a worker process of one runner and device.
 
-    def __init__(self, runner: str, device: int) -> None:
+    ``undisturbed``: no process is to be started while kernels are measured.
+    """
+
+    def __init__(self, runner: str, device: int, undisturbed: bool = True) -> None:
         self._runner = runner
         self._device = device
+        self._undisturbed = undisturbed
         self._served = 0  # tasks that the present worker has ended
         self._worker: WorkerProcess | None = None
 
@@ -84,6 +88,12 @@ class Supervisor:
         """Start a worker before there is a task: its session opens while kernels are compiled."""
         if self._worker is None:
             self._start()
+
+    def prestart_next(self) -> None:
+        """Have a worker, and start the process that is to follow it while it measures."""
+        self.prestart()
+        if not self._undisturbed:
+            worker_process.start_early(self._runner, self._device)
 
     def stop(self) -> None:
         """End the worker, at once and whatever it does."""

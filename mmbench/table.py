@@ -205,10 +205,26 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
                 "dim",
             )
         )
+    lines += _of_processes(rows)
     slow = [row for row in rows if row.samples is not None and row.samples < 6]
     if slow:
         lines.append(Text("Fewer than 6 samples: no confidence interval.", "dim"))
     return lines
+
+
+def _of_processes(rows: Sequence[Row]) -> list[Text]:
+    apart = [row for row in rows if row.process_spread_percent is not None]
+    if not apart:
+        return []
+    counts = "/".join(map(str, sorted({row.processes for row in apart if row.processes})))
+    most = max(row.process_spread_percent or 0.0 for row in apart)
+    return [
+        Text(
+            f"Times are means of the medians of {counts} processes, which lie up to {most:.2f} % "
+            "apart.",
+            "dim",
+        )
+    ]
 
 
 def _remarks(rows: Sequence[Row]) -> list[Text]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from mmbench.bench import Measured
-from mmbench.compare import Ratio, ratio_of_rounds
+from mmbench.compare import Ratio, ratio_of
 from mmbench.product import Problem
 from mmbench.spec import KernelSpec, Point
 
@@ -109,5 +109,5 @@ def winner(again: Sequence[Measured], found: Sequence[Measured], margin: float) 
 
 
 def _is_tie(first: Measured, other: Measured, margin: float) -> bool:
-    ratio = ratio_of_rounds(first.samples, other.samples, 0, margin) or Ratio(1.0)
+    ratio = ratio_of(first, other, margin) or Ratio(1.0)
     return ratio.verdict in ("same", "unclear")

@@ -57,8 +57,9 @@ _early: dict[tuple[str, int], WorkerProcess] = {}
 
 
 def start_early(runner: str, device: int) -> None:
-    """Start a worker for whoever asks for one first. One that nobody takes ends with us."""
-    _early[runner, device] = _start(runner, device)
+    """Have a worker ready for whoever asks for one first. One that nobody takes ends with us."""
+    if (runner, device) not in _early:
+        _early[runner, device] = _start(runner, device)
 
 
 def take(runner: str, device: int) -> WorkerProcess:

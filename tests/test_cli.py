@@ -265,6 +265,7 @@ def test_ctrl_c_ends_a_run_with_130(write_kernel: WriteKernel, tmp_path: Path) -
         (["--min-time", "-1"], "--min-time"),
         (["--interval", "-1%"], '"-1%" is no share; write 2% or 0.02'),
         (["--timeout", "0"], "--timeout"),
+        (["--processes", "0"], "--processes"),
         (["--runner", "tpu"], "--runner"),
         (["--format", "xml"], "--format"),
         (["--no-such-option"], "--no-such-option"),
@@ -442,6 +443,28 @@ def test_sampling_goes_on_until_the_interval_is_narrow(mm: Command) -> None:
         return int(row["samples"])
 
     assert 7 <= samples("99%") < samples("0")
+
+
+@pytest.mark.cpu
+def test_samples_are_taken_in_several_processes(mm: Command) -> None:
+    answer = mm("run", "--kernel", "naive", *SMALL, "--processes", "3", "--format", "json")
+    (row,) = json.loads(answer.out)["results"]
+    medians = row["process_medians_ms"]
+    assert row["processes"] == len(medians) == 3
+    assert row["samples"] == len(row["samples_ms"]) >= 3 * 3
+    assert min(medians) <= row["time_ms_median"] <= max(medians)
+    assert row["time_ms_low"] < row["time_ms_median"] < row["time_ms_high"]
+    apart = 100 * (max(medians) - min(medians)) / row["time_ms_median"]
+    assert row["process_spread_percent"] == pytest.approx(apart, rel=1e-2)
+
+
+@pytest.mark.cpu
+def test_pairs_are_compared_in_each_process(mm: Command) -> None:
+    words = ["--n", "64", "--tile", "8", *PAIRED, "--processes", "2", "--format", "json"]
+    answer = mm("compare", "naive", "tiled", *words)
+    assert answer.code == 0
+    (found,) = json.loads(answer.out)["comparisons"]
+    assert found["low"] < found["speedup"] < found["high"]
 
 
 def test_json_on_stdout_is_json_without_nan(mm: Command, write_kernel: WriteKernel) -> None:

@@ -15,6 +15,7 @@ from mmbench.compare import (
     compare_files,
     compare_measured,
     group_points,
+    ratio_of,
     ratio_of_rounds,
     reason,
 )
@@ -130,14 +131,44 @@ def test_the_interval_is_reproducible() -> None:
 def test_the_first_is_the_baseline_of_all_others() -> None:
     point = Point(kernels.get("naive"), Problem(64, 64, 64), {"TILE_SIZE": 16})
     group = [
-        Measured(point, make_row(kernel="base"), (4.0,) * 8),
-        Measured(point, make_row(kernel="twice"), (2.0,) * 8),
+        Measured(point, make_row(kernel="base"), ((4.0,) * 8,)),
+        Measured(point, make_row(kernel="twice"), ((2.0,) * 8,)),
         Measured(point, make_row(kernel="broken", status="failed")),
     ]
     twice, broken = compare_measured(group)
     assert (twice.baseline.kernel, twice.other.kernel) == ("base", "twice")
     assert twice.ratio == Ratio(2.0, 2.0, 2.0)
     assert broken.ratio is None
+
+
+def by_process(*factors: float) -> tuple[Measured, Measured]:
+    """Two that were measured in turns, the other slower by a factor of its own in each process."""
+    point = Point(kernels.get("naive"), Problem(64, 64, 64), {"TILE_SIZE": 16})
+    first = tuple(tuple(noisy(1.0, 40, seed)) for seed in range(len(factors)))
+    other = tuple(
+        tuple(factor * sample for sample in noisy(1.0, 40, 50 + seed))
+        for seed, factor in enumerate(factors)
+    )
+    return Measured(point, make_row(), first), Measured(point, make_row(), other)
+
+
+def test_what_differs_from_process_to_process_is_unclear() -> None:
+    """In each the other is clearly slower or faster; samples thrown together would be sure."""
+    found = ratio_of(*by_process(1.04, 1.05, 1.06, 0.98))
+    assert found is not None
+    assert found.verdict == "unclear"
+    assert found.value == pytest.approx(1 / 1.032, rel=0.01)
+
+
+def test_what_all_processes_agree_on_is_clear() -> None:
+    found = ratio_of(*by_process(1.05, 1.051, 1.049, 1.05))
+    assert found is not None
+    assert found.verdict == "slower"
+
+
+def test_one_process_goes_by_rounds() -> None:
+    first, other = by_process(1.05)
+    assert ratio_of(first, other) == ratio_of_rounds(first.samples, other.samples)
 
 
 def test_groups_are_of_one_problem_and_tile(write_kernel: Any) -> None:

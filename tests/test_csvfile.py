@@ -32,7 +32,8 @@ def make_row(**cells: Any) -> Row:
 
 
 FULL = make_row(
-    block="16,16,1", grid="4,4,1", kind="none", reason="no reason", checked="rows", samples=12,
+    block="16,16,1", grid="4,4,1", kind="none", reason="no reason", checked="rows", processes=5,
+    samples=12, process_spread_percent=0.25,
     time_ms_median=0.1 + 0.2, time_ms_low=1e-9, time_ms_high=123456.789, time_ms_min=5e-324,
     spread_percent=1 / 3, flop=2**62, gflops=1.7976931348623157e308, roof_percent=0.0,
     baseline="cublas (13.0)", baseline_percent=99.5, outliers=0, timer_floor_ms=0.003,

@@ -264,6 +264,20 @@ def test_the_command_line_measures_and_saves(gpu: Runner, tmp_path: Path) -> Non
     assert len(out.read_text().splitlines()) == 1 + len(rows)
 
 
+def test_each_process_has_a_context_of_its_own(gpu: Runner) -> None:
+    command = [sys.executable, "-m", "mmbench", "run", "--kernel", "tiled", "--n", "256"]
+    command += ["--tile", "16", "--runner", "cuda", "--min-time", "0.1", "--processes", "3"]
+    answer = subprocess.run(
+        [*command, "--format", "json"], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    row, library = json.loads(answer.stdout)["results"]
+    for each in (row, library):
+        medians = each["process_medians_ms"]
+        assert each["processes"] == len(medians) == 3
+        assert min(medians) <= each["time_ms_median"] <= max(medians) < 1.1 * min(medians)
+
+
 @pytest.mark.parametrize(
     ("planted", "kind"),
     [

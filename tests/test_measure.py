@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mmbench.measure import StopRule, Timing, collect, interleave, quantile
+from mmbench.measure import StopRule, Timing, collect, geometric_mean, interleave, quantile
 
 AT_ONCE = StopRule(samples=1, min_time=0, precision=math.inf, budget=1000, warm_up=0)
 
@@ -242,3 +242,38 @@ def test_on_a_warm_device_two_launches_alike_are_enough() -> None:
     assert samples == [5]
     assert len(script.launches) == 4
     assert collected([30, 9, 20, 1, 5], warm)[0] == [5]
+
+
+def test_several_processes_count_alike() -> None:
+    """The one with more samples, or with a wild one, has no larger say."""
+    parts = [Timing.of([1.0, 1.0, 50.0]), Timing.of([4.0] * 9)]
+    timing = Timing.of_processes(parts)
+    assert timing.median == pytest.approx(2.0)
+    assert timing.processes == (parts[0].samples, parts[1].samples)
+    assert timing.samples == parts[0].samples + parts[1].samples
+    assert timing.fastest == 1.0
+    assert timing.between == pytest.approx(1.5)
+    assert timing.outliers == 3
+
+
+def test_one_process_has_nothing_between() -> None:
+    timing = Timing.of([1.0, 2.0])
+    assert Timing.of_processes([timing]) is timing
+    assert timing.between is None
+
+
+def test_the_interval_of_two_processes() -> None:
+    """By hand: logarithms 0 and 2 have the mean 1 and the standard error 1."""
+    middle, low, high = geometric_mean([1.0, math.e**2])
+    assert middle == pytest.approx(math.e)
+    assert math.log(high) - 1 == pytest.approx(12.706, abs=1e-3)
+    assert 1 - math.log(low) == pytest.approx(12.706, abs=1e-3)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10, 20, 40])
+def test_19_of_20_intervals_hold_the_truth(count: int) -> None:
+    """However many processes: too narrow a quantile of Student's t would show."""
+    logs = np.random.default_rng(count).normal(0.0, 0.01, (4000, count))
+    intervals = [geometric_mean(row) for row in np.exp(logs).tolist()]
+    share = sum(low <= 1.0 <= high for _, low, high in intervals) / len(intervals)
+    assert 0.94 < share < 0.96

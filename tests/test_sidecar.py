@@ -34,7 +34,7 @@ def measured(samples: tuple[float, ...] = (), **cells: Any) -> Measured:
         "tile_size": 16, "params": "TILE_SIZE=16", "status": "ok", "cache": "cold",
     }  # fmt: skip
     point = Point(kernels.get("naive"), Problem(64, 64, 64), {"TILE_SIZE": 16})
-    return Measured(point, Row(**(known | cells)), samples)
+    return Measured(point, Row(**(known | cells)), (samples,) if samples else ())
 
 
 def test_the_environment_says_what_a_result_depends_on() -> None:

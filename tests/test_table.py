@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import textwrap
 from typing import Any
@@ -102,6 +103,18 @@ def test_results_at_80_columns() -> None:
         Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
         Fewer than 6 samples: no confidence interval.
     """)
+
+
+def test_the_processes_that_were_measured_are_said() -> None:
+    apart = [
+        dataclasses.replace(NAIVE, processes=5, process_spread_percent=0.456),
+        dataclasses.replace(TILED, processes=5, process_spread_percent=1.2),
+        BAD,
+    ]
+    said = shown(table.results(apart, DEVICE, "GPU", 100), 100)
+    note = "Times are means of the medians of 5 processes, which lie up to 1.20 % apart."
+    assert note in said
+    assert "processes" not in shown(table.results(ROWS, DEVICE, "GPU", 100), 100)
 
 
 def test_results_at_130_columns() -> None:

@@ -33,7 +33,7 @@ def measured(point: Point, milliseconds: float, **cells: Any) -> Measured:
     }  # fmt: skip
     generator = random.Random(0)
     samples = tuple(milliseconds / 1e3 * generator.uniform(0.999, 1.001) for _ in range(20))
-    return Measured(point, Row(**(known | cells)), samples)
+    return Measured(point, Row(**(known | cells)), (samples,))
 
 
 def bowl(point: Point) -> float:

@@ -13,6 +13,7 @@ import pytest
 
 from mmbench import driver, worker_process
 from mmbench.runners.host_compiler import find
+from mmbench.supervisor import Supervisor
 
 pytestmark = pytest.mark.cpu
 
@@ -88,3 +89,21 @@ def test_a_worker_opens_its_session_when_it_is_taken(
         time.sleep(0.05)
     taken.end()
     assert not taken.process.is_alive()
+
+
+@pytest.mark.parametrize("undisturbed", [True, False])
+def test_the_next_worker_starts_where_that_disturbs_nobody(undisturbed: bool) -> None:
+    with Supervisor("cpu", 7, undisturbed) as supervisor:
+        supervisor.prestart_next()
+        first, waiting = supervisor._worker, dict(worker_process._early)
+        assert first is not None
+        assert first not in waiting.values()
+        assert len(waiting) == (0 if undisturbed else 1)
+        supervisor.prestart_next()  # it is there already
+        assert worker_process._early == waiting
+        supervisor.stop()
+        assert not first.process.is_alive()
+        supervisor.prestart()
+        if not undisturbed:
+            assert supervisor._worker is waiting["cpu", 7]
+        assert worker_process._early == {}

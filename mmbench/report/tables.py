@@ -58,6 +58,10 @@ def _tenths(value: float) -> str:
     return f"{value:.1f}"
 
 
+def _hundredths(value: float) -> str:
+    return f"{value:.2f}"
+
+
 def columns(rows: Sequence[Row]) -> list[Cells]:
     """What the table of all rows shows: columns that say something, and tell rows apart."""
     several = {
@@ -79,6 +83,7 @@ def columns(rows: Sequence[Row]) -> list[Cells]:
         Cells("status", "status", lambda row: row.status),
         _number("time_ms_median", "time"),
         _number("spread_percent", "spread", _tenths),
+        _number("process_spread_percent", "processes differ", _hundredths),
         speed,
         _number("roof_percent", "of roof", _tenths),
         _number("baseline_percent", f"of {against}", _tenths),
