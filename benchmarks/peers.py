@@ -47,6 +47,7 @@ from mmbench.verify import Checker
 
 KERNEL, TILE = "tiled", 32
 PACKAGES = ("cuda-bench", "triton", "torch", "kernel_tuner", "pycuda", "numpy")
+PROCESSES = 5  # of mmbench's --processes
 COLD_BASE, HOT_BASE = "cuda-bench cold", "cuda-bench batch"
 _WITHIN = 0.01  # of cuda-bench's figure
 _SPREAD = 0.005  # over the repeats
@@ -191,18 +192,27 @@ def mmbench_hot(job: Job) -> list[Figure]:
     return _mmbench(job, "hot")
 
 
-def mmbench_command(job: Job, mode: str) -> list[str]:
-    """The command that a user would type."""
+def mmbench_cold_processes(job: Job) -> list[Figure]:
+    return _mmbench(job, "cold", PROCESSES)
+
+
+def mmbench_hot_processes(job: Job) -> list[Figure]:
+    return _mmbench(job, "hot", PROCESSES)
+
+
+def mmbench_command(job: Job, mode: str, processes: int = 1) -> list[str]:
+    """The command that a user would type; all processes together sample as long as one."""
     return [
         *("-m", "mmbench", "run", "--kernel", KERNEL, "--baseline", "none"),
         *("--n", ",".join(map(str, job.ns))),
         *("--tile", str(TILE), "--runner", "cuda", "--cache", mode, "--format", "json"),
-        *("--min-time", f"{job.seconds:g}", "--max-time", f"{10 * job.seconds:g}"),
+        *("--min-time", f"{job.seconds / processes:g}", "--max-time", f"{10 * job.seconds:g}"),
+        *("--processes", str(processes)),
     ]
 
 
-def _mmbench(job: Job, mode: str) -> list[Figure]:
-    command = [sys.executable, *mmbench_command(job, mode)]
+def _mmbench(job: Job, mode: str, processes: int = 1) -> list[Figure]:
+    command = [sys.executable, *mmbench_command(job, mode, processes)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise ToolError(f"{shlex.join(command)} ended with code {done.returncode}")
@@ -216,8 +226,9 @@ def mmbench_figures(value: dict[str, Any], mode: str) -> list[Figure]:
         if row["status"] != "ok":
             raise RuntimeError(f"mmbench at N={row['n']}: {row['status']}, {row['reason']}")
         seconds = row["time_ms_median"] / 1e3
-        clock = row["sm_clock_mhz"]
-        figures.append(Figure(f"mmbench {mode}", row["n"], seconds, row["samples"], clock))
+        clock, count = row["sm_clock_mhz"], row["processes"]
+        tool = f"mmbench {mode}" + (f", {count} processes" if count > 1 else "")
+        figures.append(Figure(tool, row["n"], seconds, row["samples"], clock))
     return figures
 
 
@@ -368,6 +379,8 @@ TOOLS: dict[str, Callable[[Job], list[Figure]]] = {
     "mmbench-hot": mmbench_hot,
     "triton": triton,
     "kernel_tuner": kernel_tuner,
+    "mmbench-cold-processes": mmbench_cold_processes,
+    "mmbench-hot-processes": mmbench_hot_processes,
 }
 
 
@@ -554,7 +567,8 @@ def report(run: dict[str, Any]) -> str:
         rows = []
         for n in ns:
             named = [tool for tool, at in found if at == n and tool.startswith(tools)]
-            for tool in sorted(named, key=lambda x: [x.startswith(y) for y in tools].index(True)):
+            named.sort(key=lambda tool: ([tool.startswith(x) for x in tools].index(True), tool))
+            for tool in named:
                 rows.append([str(n), tool, *_cells(found[tool, n], found.get((base, n)))])
         if rows:
             heads = ["N", "tool", "time, us", "spread, %", f"ratio to {base}"]
@@ -564,9 +578,10 @@ def report(run: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     parts.append(
         f"Time: the median of {run['repeats']} repeats; each repeat's figure is the tool's own "
-        "median of its samples, for cuda-bench's batch its mean. Spread: (largest - smallest) / "
-        "median of the repeats. kernel_tuner puts each launch between two events on an idle "
-        "stream, so its times hold the launch latency of the host.\n\n"
+        "median of its samples, for cuda-bench's batch its mean, for mmbench's --processes the "
+        "mean of their medians. Spread: (largest - smallest) / median of the repeats. "
+        "kernel_tuner puts each launch between two events on an idle stream, so its times hold "
+        "the launch latency of the host.\n\n"
         f"{run['kernel']}, float32, M = N = K, {run['options']}. {run['device']}, driver "
         f"{run['driver']}, {run['compiler']}, {packages}, {run['date']}: `{run['command']}`"
     )
@@ -582,13 +597,11 @@ def _cells(summary: Summary, base: Summary | None) -> list[str]:
 def _goals(found: dict[tuple[str, int], Summary], ns: Sequence[int]) -> list[list[str]]:
     rows = []
     for mode, base in (("cold", COLD_BASE), ("hot", HOT_BASE)):
-        near, steady = [], []
-        for n in ns:
-            ours, theirs = found.get((f"mmbench {mode}", n)), found.get((base, n))
-            near.append(_near(ours, theirs))
-            steady.append(_steady(ours, theirs))
-        rows.append([f"mmbench {mode} within 1 % of {base}", *near])
-        rows.append([f"mmbench {mode} spread below 0.5 % or below that of {base}", *steady])
+        for tool in (f"mmbench {mode}", f"mmbench {mode}, {PROCESSES} processes"):
+            pairs = [(found.get((tool, n)), found.get((base, n))) for n in ns]
+            rows.append([f"{tool} within 1 % of {base}", *(_near(*pair) for pair in pairs)])
+            title = f"{tool} spread below 0.5 % or below that of {base}"
+            rows.append([title, *(_steady(*pair) for pair in pairs)])
     return rows
 
 

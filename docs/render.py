@@ -229,6 +229,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ladder": ladder_table,
     "pipelined": pipelined_table,
     "peers": lambda: benchmark_report("peers"),
+    "scatter": lambda: benchmark_report("scatter"),
     "sweep-speed": lambda: benchmark_report("sweep_speed"),
     "h200-run": h200_run,
     "h200-sweep": h200_sweep,

@@ -68,6 +68,7 @@ def test_peers_report_has_median_spread_and_ratio(peers: Any) -> None:
                 ("triton do_bench", 512): [60.12, 60.12, 60.12],
                 ("mmbench cold", 512): [50.3, 50.1, 50.9],
                 ("kernel_tuner (pycuda)", 512): [1060.0, 1000.0, 1061.2],
+                ("mmbench hot, 5 processes", 512): [49.5, 49.5, 49.5],
                 ("mmbench hot", 512): [49.0, 49.0, 49.0],
                 ("cuda-bench batch", 512): [50.0, 50.0, 50.0],
             }
@@ -80,6 +81,7 @@ def test_peers_report_has_median_spread_and_ratio(peers: Any) -> None:
     assert cells(text, "512", "mmbench hot") == ["49.00", "0.00", "0.9800"]
     order = [text.index(x) for x in ("| mmbench cold", "| cuda-bench cold", "| triton do_bench")]
     assert order == sorted(order)
+    assert text.index("| mmbench hot |") < text.index("| mmbench hot, 5 processes |")
     assert "NVIDIA H200, driver 1.2 (CUDA 13.0), nvcc 13.0.88" in text
     assert "2026-01-02: `python benchmarks/x.py`" in text
 
@@ -112,13 +114,43 @@ def test_peers_report_names_what_is_missing_and_keeps_the_rest(peers: Any) -> No
     assert set(cells(text, "mmbench cold within 1 % of cuda-bench cold")) == {"no figure"}
 
 
+def test_the_scatter_is_told_by_cause() -> None:
+    """By hand: places 1 % apart in each of three processes, processes 2 %, in turns 0.5 %."""
+    scatter = importlib.import_module("scatter")
+    found = [
+        {
+            "medians": {
+                "same": {"cold": [40.0, 40.0], "hot": [30.0, 30.3], "hot, cycles": [100.0] * 2},
+                "module": {"cold": [40.0], "hot": [30.0], "hot, cycles": [100.0]},
+                "place": {"cold": [39.8, 40.0, 40.2], "hot": [30.0], "hot, cycles": [100.0]},
+                "process": {
+                    "cold": [40.0 + 0.4 * i], "hot": [30.0 + i], "hot, cycles": [100.0 + i],
+                },
+                "turns": {"cold": [40.0 + 0.1 * i]},
+            },
+            "empty": 1.0 + i / 10,
+            "clocks": [1970.0 - i, 1976.25],
+        }
+        for i in range(3)
+    ]  # fmt: skip
+    text = scatter.report({**HEAD, "n": 512, "found": found})
+    assert cells(text, "nothing: the same again") == ["0.00", "1.00", "0.00"]
+    assert cells(text, "the place of A, B and C") == ["1.00", "0.00", "0.00"]
+    assert cells(text, "the process, one place each") == ["1.98", "6.45", "1.98"]
+    assert cells(text, "the process, 16 places in turn") == ["0.50", "", ""]
+    assert "takes 1.00 to 1.20 us in these processes, tiled 100 to 102 cycles" in text
+    assert "their correlation is 1.00. The SM clock of the hot samples was 1968.0 to 1976.2" in text
+
+
 def test_mmbench_rows_become_seconds(peers: Any) -> None:
     row = {
         "n": 512, "status": "ok", "reason": None, "time_ms_median": 0.05, "samples": 9,
-        "sm_clock_mhz": 1980,
+        "sm_clock_mhz": 1980, "processes": 1,
     }  # fmt: skip
     (figure,) = peers.mmbench_figures({"results": [row]}, "hot")
     assert figure == peers.Figure("mmbench hot", 512, pytest.approx(5e-5), 9, 1980)
+    (figure,) = peers.mmbench_figures({"results": [{**row, "processes": 5}]}, "hot")
+    assert figure.tool == "mmbench hot, 5 processes"
     with pytest.raises(RuntimeError, match="N=512: wrong, 3 elements differ"):
         peers.mmbench_figures(
             {"results": [{**row, "status": "wrong", "reason": "3 elements differ"}]}, "hot"
@@ -215,14 +247,14 @@ def test_tools_take_turns_and_a_failed_one_drops_out(
     saved: list[dict[str, Any]] = []
     job = peers.Job("k", "s", [], [64], 0.1)
     peers.measure(job, 3, 1e9, lambda more: saved.append(dict(more)))
-    first, second, third = order[:5], order[5:9], order[9:]
+    first, second, third = order[:7], order[7:13], order[13:]
     assert first == list(peers.TOOLS)
     assert [second[0], third[0]] == [list(peers.TOOLS)[1], list(peers.TOOLS)[2]]
     assert set(second) == set(third) == set(first) - {"triton"}
-    assert len(second) == len(third) == 4
+    assert len(second) == len(third) == 6
     assert [each["repeats"] for each in saved] == [1, 2, 3]
     assert saved[-1]["missing"] == {"triton": "triton is not usable here"}
-    assert len(saved[-1]["figures"]) == 12
+    assert len(saved[-1]["figures"]) == 18
 
 
 def test_no_repeat_is_begun_past_the_limit(peers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +299,8 @@ def test_the_scripts_give_mmbench_options_that_it_has(peers: Any, speed: Any) ->
     run = parses(peers.mmbench_command(job, "cold"))
     assert (run["n"], run["tiles"], run["cache"]) == ((512, 1024), (32,), "cold")
     assert (run["runner"], run["form"], run["min_time"]) == ("cuda", "json", 0.5)
+    several = parses(peers.mmbench_command(job, "hot", 5))
+    assert (several["processes"], several["min_time"]) == (5, 0.1)
     sweep = parses(speed.mmbench_command(speed.Job([256], [8, 24], 20), "x.csv"))
     assert (sweep["names"], sweep["tiles"]) == (speed.KERNELS, (8, 24))
     assert (sweep["samples"], sweep["min_time"], sweep["interval"]) == (20, 0, 0.99)
