@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mmbench.errors import UnfitError
@@ -58,15 +60,26 @@ class Operands:
         self.loaded = inputs
         self._put("C", inputs.c_padded)
 
-    def check(self, inputs: Inputs) -> tuple[str, float | None]:
-        """What a launch did wrong, to A and B or in C, or ""; and the error of real inputs."""
+    def check(self, inputs: Inputs, places: Sequence[Operands] = ()) -> tuple[str, float | None]:
+        """What launches in these places did wrong, or ""; and the error of real inputs.
+
+        Wrong is C, or a write into A or B. Without ``places`` it is about a launch in this one.
+        """
+        places = places or [self]
+        # The same bits as after a launch that has passed need no second look.
+        if self.copies.hold([pair for place in places for pair in place._after_passing(inputs)]):
+            return "", self.errors[id(inputs)]
+        for place in places:
+            wrong, error = place._look(inputs)
+            if wrong:
+                break
+        return wrong, error
+
+    def _look(self, inputs: Inputs) -> tuple[str, float | None]:
         changed = self._changed_input(inputs)
         if changed:
             self.loaded = None
             return changed, None
-        # The same bits as in a C that has passed need no second look.
-        if self.copies.hold(inputs, self.buffers["C"]):
-            return "", self.errors[id(inputs)]
         wrong, error = self.checker.check(self._fetch("C", inputs.c_padded), inputs)
         if not wrong:
             self.copies.keep(inputs, self.buffers["C"])
@@ -119,10 +132,15 @@ class Operands:
         self.session.read(self.buffers[name], data)
         return data
 
+    def _after_passing(self, inputs: Inputs) -> list[tuple[object, Buffer]]:
+        """The buffers, each with the owner of the copy whose bits it holds after a right launch."""
+        owners = {"A": inputs.a_padded, "B": inputs.b_padded, "C": inputs}
+        return [(owner, self.buffers[name]) for name, owner in owners.items()]
+
     def _changed_input(self, inputs: Inputs) -> str:
         """Whether the last launch wrote into A or B, as a sentence, or ""."""
         given = inputs.storage
-        if all(self.copies.hold(given[name], self.buffers[name]) for name in "AB"):
+        if self.copies.hold([(given[name], self.buffers[name]) for name in "AB"]):
             return ""
         a, b = (self._fetch(name, given[name]) for name in "AB")
         return self.checker.changed_input(inputs, a, b)
@@ -151,10 +169,10 @@ class _Copies:
     def of(self, owner: object) -> Buffer | None:
         return self._kept[id(owner)][1] if id(owner) in self._kept else None
 
-    def hold(self, owner: object, buffer: Buffer) -> bool:
-        """Whether there is a copy, and the buffer holds the same bits now."""
-        copy = self.of(owner)
-        return copy is not None and self._session.same(copy, buffer)
+    def hold(self, owned: Sequence[tuple[object, Buffer]]) -> bool:
+        """Whether there is a copy for each owner, and each buffer holds the same bits now."""
+        pairs = [(copy, buffer) for owner, buffer in owned if (copy := self.of(owner))]
+        return len(pairs) == len(owned) and self._session.same(pairs)
 
     def intact(self) -> bool:
         """Whether the copies of arrays still are what the arrays on the host are."""

@@ -273,21 +273,13 @@ class _Measured:
         real = self.operands.checker.real
         with self._failures():
             if as_it_is:
-                wrong, error = self._check_places(real)
+                wrong, error = self.operands.check(real, self.places[: self.sampled])
             else:
                 wrong, error = self._launch_and_check(real, "last", phase)
             if wrong and self.operands.spoiled():
                 wrong, error = self._launch_and_check(real, "last", phase)
             if wrong:
                 self._judge(f"right before it was timed, wrong after: {wrong}", error)
-
-    def _check_places(self, inputs: Inputs) -> tuple[str, float | None]:
-        wrong, error = "", None
-        for place in self.places[: self.sampled]:
-            wrong, error = place.check(inputs)
-            if wrong:
-                break
-        return wrong, error
 
     def sampler(self, cold: bool) -> Callable[[], float]:
         """What takes a sample, a cold one in each place of the inputs in turn."""

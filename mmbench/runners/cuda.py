@@ -337,13 +337,14 @@ class CudaSession:
         with _cuda_failures(self.drv):
             self.drv.memcpy_dtod_async(target.address, source.address, source.bytes, self.stream)
 
-    def same(self, one: DeviceBuffer, other: DeviceBuffer) -> bool:
+    def same(self, pairs: Sequence[tuple[DeviceBuffer, DeviceBuffer]]) -> bool:
         self.differ[0] = 0
         with _cuda_failures(self.drv):
-            self.compare.prepared_async_call(
-                _COMPARE_GRID, _COMPARE_BLOCK, self.stream,
-                one.address, other.address, one.bytes, self.differ_address,
-            )  # fmt: skip
+            for one, other in pairs:
+                self.compare.prepared_async_call(
+                    _COMPARE_GRID, _COMPARE_BLOCK, self.stream,
+                    one.address, other.address, one.bytes, self.differ_address,
+                )  # fmt: skip
             self.stream.synchronize()
         return not self.differ[0]
 
