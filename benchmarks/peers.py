@@ -34,6 +34,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,22 +185,6 @@ def _three(shape: Sequence[int]) -> tuple[int, ...]:
 # ------------------------------------------------------------- the tools, each in its process
 
 
-def mmbench_cold(job: Job) -> list[Figure]:
-    return _mmbench(job, "cold")
-
-
-def mmbench_hot(job: Job) -> list[Figure]:
-    return _mmbench(job, "hot")
-
-
-def mmbench_cold_processes(job: Job) -> list[Figure]:
-    return _mmbench(job, "cold", PROCESSES)
-
-
-def mmbench_hot_processes(job: Job) -> list[Figure]:
-    return _mmbench(job, "hot", PROCESSES)
-
-
 def mmbench_command(job: Job, mode: str, processes: int = 1) -> list[str]:
     """The command that a user would type; all processes together sample as long as one."""
     return [
@@ -211,7 +196,7 @@ def mmbench_command(job: Job, mode: str, processes: int = 1) -> list[str]:
     ]
 
 
-def _mmbench(job: Job, mode: str, processes: int = 1) -> list[Figure]:
+def mmbench(job: Job, mode: str, processes: int = 1) -> list[Figure]:
     command = [sys.executable, *mmbench_command(job, mode, processes)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -374,13 +359,13 @@ def tuner_arguments(point: Point) -> tuple[list[Any], list[Any]]:
 
 
 TOOLS: dict[str, Callable[[Job], list[Figure]]] = {
-    "mmbench-cold": mmbench_cold,
+    "mmbench-cold": partial(mmbench, mode="cold"),
     "cuda-bench": cuda_bench,
-    "mmbench-hot": mmbench_hot,
+    "mmbench-hot": partial(mmbench, mode="hot"),
     "triton": triton,
     "kernel_tuner": kernel_tuner,
-    "mmbench-cold-processes": mmbench_cold_processes,
-    "mmbench-hot-processes": mmbench_hot_processes,
+    "mmbench-cold-processes": partial(mmbench, mode="cold", processes=PROCESSES),
+    "mmbench-hot-processes": partial(mmbench, mode="hot", processes=PROCESSES),
 }
 
 
