@@ -50,6 +50,7 @@ class Measured:
     row: Row
     processes: tuple[tuple[float, ...], ...] = ()
     details: str = ""
+    apart: bool = False  # not in turns with the others of its group
 
     @property
     def samples(self) -> tuple[float, ...]:
@@ -168,12 +169,20 @@ class Bench:
         except MmbenchError as error:
             if len(entries) == 1:
                 return [Outcome(error=error)]
+            failure = error
         # One of them has taken the worker with it. Apart, each answers for itself.
-        return [
-            outcome
+        apart = [
+            dataclasses.replace(outcome, apart=True)
             for entry in entries
             for outcome in self._outcomes([entry], supervisor, progress)
         ]
+        if all(outcome.timing for outcome in apart):  # whose failure it was cannot be told
+            failure.message += "; not when measured apart"
+            return [
+                outcome if entry.point.spec.library else Outcome(error=failure)
+                for entry, outcome in zip(entries, apart, strict=True)
+            ]
+        return apart
 
     def _timeout(self, point: Point) -> float:
         if self.settings.timeout is not None:
@@ -231,7 +240,7 @@ class Bench:
             return Measured(point, row)
         cells |= figures.cells(point, outcome, self.runner.device, self.settings.cache == "cold")
         row = self._row(point, status="ok", **cells)
-        return Measured(point, row, outcome.timing.processes)
+        return Measured(point, row, outcome.timing.processes, apart=outcome.apart)
 
     def _resources(self, point: Point, outcome: Outcome) -> dict[str, object]:
         used, device = outcome.resources, self.runner.device
@@ -257,10 +266,16 @@ class Bench:
     def remaining(self, points: Sequence[Point], rows: Sequence[Row]) -> list[Point]:
         """The points that these rows of an earlier session do not settle.
 
-        Settled is what would come out again: same source, flags, device and cache mode, and
-        not a failure of the machine's making.
+        Settled is what would come out again: same source, flags, device and cache mode, no
+        fewer processes, and not a failure of the machine's making.
         """
-        settled = {row.key for row in rows if row.status in ("ok", "wrong", "skipped")}
+        wanted = self.settings.processes
+        settled = {
+            row.key
+            for row in rows
+            if row.status in ("wrong", "skipped")
+            or (row.status == "ok" and (row.processes or 1) >= wanted)
+        }
         return [p for p in points if self._row(p, status="skipped").key not in settled]
 
     def point_key(self, point: Point) -> tuple[object, ...]:

@@ -445,7 +445,7 @@ def compare(
     """Compare kernels, measured in turns in one run, or two CSV files.
 
     The first kernel is the baseline. A speed-up is the ratio of the median times; its
-    95 % interval comes from a bootstrap over the rounds.
+    95 % interval comes from a bootstrap over the rounds, or lies over the processes.
     """
     if len(names) < 2:
         raise click.UsageError("name at least two kernels, or two CSV files")
@@ -1114,7 +1114,7 @@ def _measure_groups(
     device = bench.runner.device
     with (
         lock.held(device.uuid, _say) if device.runner == "cuda" else nullcontext(),
-        ProgressView(lambda: _console(stderr=True), groups) as view,
+        ProgressView(lambda: _console(stderr=True), groups, bench.settings.processes) as view,
         closing(bench.run_groups(groups, view.update)) as measuring,
     ):
         for group in measuring:

@@ -93,7 +93,9 @@ def geometric_mean(found: Sequence[Comparison]) -> float | None:
 
 
 def ratio_of(first: Measured, other: Measured, margin: float = MARGIN) -> Ratio | None:
-    """Ratio of two that were measured in turns, in one process or in several."""
+    """Ratio of two of a group: measured in turns, in one process or in several, or apart."""
+    if first.apart or other.apart:
+        return _ratio_of_rows(first.row, other.row, margin)
     pairs = list(zip(first.processes, other.processes, strict=False))
     if len(pairs) > 1:
         return _ratio_of_processes(pairs, margin)
@@ -210,16 +212,20 @@ def _devices(frame: pd.DataFrame) -> str:
 
 
 def _compare_rows(old: Row, new: Row, margin: float) -> Comparison:
-    """Ratio of two medians measured apart; its interval is that of the extreme quotients."""
     if old.status != "ok" or new.status != "ok":
         return Comparison(old, new, None, new.reason or old.reason or "")
     if not (old.plausible and new.plausible):
         return Comparison(old, new, None, new.remarks or old.remarks or "")
-    assert old.time_ms_median is not None
-    assert new.time_ms_median is not None
+    return Comparison(old, new, _ratio_of_rows(old, new, margin), "")
+
+
+def _ratio_of_rows(old: Row, new: Row, margin: float) -> Ratio | None:
+    """Ratio of two medians measured apart; its interval is that of the extreme quotients."""
+    if old.time_ms_median is None or new.time_ms_median is None:
+        return None
     value = old.time_ms_median / new.time_ms_median
     if None in (old.time_ms_low, old.time_ms_high, new.time_ms_low, new.time_ms_high):
-        return Comparison(old, new, Ratio(value, margin=margin), "")
+        return Ratio(value, margin=margin)
     low = (old.time_ms_low or 0.0) / (new.time_ms_high or math.inf)
     high = (old.time_ms_high or 0.0) / (new.time_ms_low or math.inf)
-    return Comparison(old, new, Ratio(value, low, high, margin), "")
+    return Ratio(value, low, high, margin)

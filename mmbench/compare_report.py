@@ -57,9 +57,10 @@ def _surroundings(found: Sequence[Comparison]) -> str:
     kind = f"{row.cache} L2" if row.runner == "cuda" else "host times, not a GPU's"
     driver = f", driver {row.driver}" if row.driver else ""
     clock = f", SM clock {number(row.sm_clock_mhz, 4)} MHz" if row.sm_clock_mhz else ""
+    several = f", {row.processes} processes" if (row.processes or 1) > 1 else ""
     return (
-        f"{row.device}{driver}, {row.compiler}, {kind}{clock}; mmbench {row.mmbench_version}, "
-        f"{row.timestamp}."
+        f"{row.device}{driver}, {row.compiler}, {kind}{clock}{several}; "
+        f"mmbench {row.mmbench_version}, {row.timestamp}."
     )
 
 

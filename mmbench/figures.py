@@ -73,6 +73,8 @@ def _remarks(point: Point, outcome: Outcome, device: Device, cold: bool) -> Iter
         yield reason
     if outcome.floor is not None and timing.median < _FLOORS * outcome.floor:
         yield f"at the timer's floor: an empty kernel reads {outcome.floor * 1e6:.1f} us"
+    if outcome.apart:
+        yield "not measured in turns: one of its group failed"
     if timing.spread is not None and timing.spread > _NOISY:
         yield f"noisy: spread {timing.spread * 100:.0f} %"
     if telemetry is not None and telemetry.other_processes:

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mmbench.errors import MmbenchError
 from mmbench.measure import Timing
 from mmbench.runners import summary
 from mmbench.supervisor import Progress, Supervisor
@@ -23,7 +24,7 @@ def run(
     runs: list[list[Outcome]] = []
 
     def show(phase: str, share: float | None) -> None:
-        progress(f"process {len(runs) + 1} of {processes}: {phase}", share)
+        progress(f"process {len(runs) + 1}/{processes}: {phase}", share)
 
     while len(runs) < processes:
         last = len(runs) == processes - 1
@@ -32,17 +33,27 @@ def run(
         if not last:
             supervisor.prestart_next()
         mine = task if last else replace(task, ahead=None)
-        runs.append(supervisor.run(mine, timeout, show if processes > 1 else progress))
+        try:
+            runs.append(supervisor.run(mine, timeout, show if processes > 1 else progress))
+        except MmbenchError as error:
+            error.message += _after(len(runs), processes)
+            raise
         if not any(outcome.timing for outcome in runs[-1]):
             break
-    return [_together(outcomes) for outcomes in zip(*runs, strict=True)]
+    return [_together(outcomes, processes) for outcomes in zip(*runs, strict=True)]
 
 
-def _together(outcomes: Sequence[Outcome]) -> Outcome:
+def _after(before: int, processes: int) -> str:
+    """What to add to a failure: that it depends on the process."""
+    return f" (in process {before + 1} of {processes}; right before)" if before else ""
+
+
+def _together(outcomes: Sequence[Outcome], processes: int) -> Outcome:
     """Of one entry. Where a process has found it wrong or failed, that is the outcome."""
+    for i, outcome in enumerate(outcomes):
+        if outcome.timing is None:
+            return _said_when(outcome, _after(i, processes))
     timings = [outcome.timing for outcome in outcomes if outcome.timing is not None]
-    if len(timings) < len(outcomes):
-        return next(outcome for outcome in outcomes if outcome.timing is None)
     floors = [outcome.floor for outcome in outcomes if outcome.floor is not None]
     return replace(
         outcomes[0],
@@ -50,3 +61,12 @@ def _together(outcomes: Sequence[Outcome]) -> Outcome:
         telemetry=summary([each.telemetry for each in outcomes if each.telemetry is not None]),
         floor=statistics.median(floors) if floors else None,
     )
+
+
+def _said_when(outcome: Outcome, when: str) -> Outcome:
+    if outcome.error is not None:
+        outcome.error.message += when
+    elif outcome.verdict is not None:
+        verdict = replace(outcome.verdict, message=outcome.verdict.message + when)
+        return replace(outcome, verdict=verdict)
+    return outcome

@@ -24,14 +24,22 @@ _OTHER_COLUMNS = 52  # what the bar and the times need, and a "^C"
 
 
 class ProgressView:
-    """Shown on a terminal alone. A point weighs as much as its floating-point operations."""
+    """Shown on a terminal alone. A point weighs as much as its floating-point operations.
 
-    def __init__(self, console: Callable[[], Console], groups: Sequence[Sequence[Point]]) -> None:
+    Each group is launched in so many ``processes``.
+    """
+
+    def __init__(
+        self,
+        console: Callable[[], Console],
+        groups: Sequence[Sequence[Point]],
+        processes: int = 1,
+    ) -> None:
         self._console = console
         self._weights = [
             sum(flop(point.problem) + _CONSTANT_COST for point in group) for group in groups
         ]
-        self._checked = [_CHECKED_LAUNCHES * len(group) for group in groups]
+        self._checked = [_CHECKED_LAUNCHES * len(group) * processes for group in groups]
         self._done = 0
         self._launches = 0
         self._phase = ""

@@ -163,7 +163,11 @@ COLUMNS: tuple[Column, ...] = (
         "Lower end of its 95 % confidence interval, by order statistics; of several processes, by "
         "Student's t over their medians.",
     ),
-    Column("time_ms_high", "ms", "Upper end of that interval; empty below 6 samples."),
+    Column(
+        "time_ms_high",
+        "ms",
+        "Upper end of that interval; both are empty below 6 samples in one process.",
+    ),
     Column("time_ms_min", "ms", "Fastest sample."),
     Column("spread_percent", "%", "Interquartile range / median of all samples * 100."),
     Column(
@@ -249,7 +253,7 @@ COLUMNS: tuple[Column, ...] = (
         "remarks",
         "",
         "What a reader must know of the figures: `implausible`, at the timer's floor, noisy, "
-        "other processes on the device.",
+        "not measured in turns, other processes on the device.",
     ),
     Column("seed", "", "Seed of the inputs."),
     Column("flags", "", "Compiler options."),

@@ -53,6 +53,7 @@ def _result(measured: Measured) -> dict[str, Any]:
     return {
         **cells,
         "samples_ms": _milliseconds(measured.samples),
+        "process_samples": [len(samples) for samples in measured.processes],
         "process_medians_ms": _milliseconds(map(statistics.median, measured.processes)),
     }
 

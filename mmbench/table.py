@@ -206,8 +206,7 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
             )
         )
     lines += _of_processes(rows)
-    slow = [row for row in rows if row.samples is not None and row.samples < 6]
-    if slow:
+    if any((row.samples or 6) < 6 and row.time_ms_low is None for row in rows):
         lines.append(Text("Fewer than 6 samples: no confidence interval.", "dim"))
     return lines
 

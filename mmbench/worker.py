@@ -72,6 +72,7 @@ class Outcome:
     telemetry: Telemetry | None = None
     floor: float | None = None  # seconds that the timer reads of an empty kernel
     error: MmbenchError | None = None
+    apart: bool = False  # measured alone, as its group could not be measured in turns
 
 
 def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:

@@ -450,12 +450,44 @@ def test_samples_are_taken_in_several_processes(mm: Command) -> None:
     answer = mm("run", "--kernel", "naive", *SMALL, "--processes", "3", "--format", "json")
     (row,) = json.loads(answer.out)["results"]
     medians = row["process_medians_ms"]
-    assert row["processes"] == len(medians) == 3
+    assert row["processes"] == len(medians) == len(row["process_samples"]) == 3
+    assert row["samples"] == sum(row["process_samples"])
     assert row["samples"] == len(row["samples_ms"]) >= 3 * 3
     assert min(medians) <= row["time_ms_median"] <= max(medians)
     assert row["time_ms_low"] < row["time_ms_median"] < row["time_ms_high"]
     apart = 100 * (max(medians) - min(medians)) / row["time_ms_median"]
     assert row["process_spread_percent"] == pytest.approx(apart, rel=1e-2)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("others", [[], ["tiled"]], ids=["beside blas", "beside kernels"])
+def test_a_crash_that_does_not_come_again_is_a_failure(
+    mm: Command, write_kernel: WriteKernel, tmp_path: Path, others: list[str]
+) -> None:
+    """What has failed in a group once is not to be had as a rate: not apart either."""
+    mark = tmp_path / "mark"
+    once = f'if (row + col == 0 && !remove("{mark}")) *(volatile int *)8 = 1;'
+    body = RIGHT.replace("C[row * N + col] = acc;", f"C[row * N + col] = acc; {once}")
+    path = write_kernel("flaky", f"#include <cstdio>\n{body}")
+    words = ["run", "--kernel", str(path), *SMALL_PAIR] if not others else []
+    words = words or ["compare", *others, str(path), *SMALL_PAIR]
+    assert mm(*words).code == 0
+    mark.touch()
+    answer = mm(*words)
+    assert not mark.exists()
+    assert answer.code == 1
+    assert "illegal memory access" in answer.out
+    assert "not when measured apart" in " ".join(answer.out.split())
+    assert "times as fast" not in answer.out
+
+
+@pytest.mark.cpu
+def test_what_was_not_measured_in_turns_is_said(mm: Command, write_kernel: WriteKernel) -> None:
+    hang = str(write_kernel("hang", ENDLESS))
+    answer = mm("compare", "naive", "tiled", hang, *SMALL_PAIR, "--timeout", "1")
+    assert answer.code == 1
+    assert "not measured in turns: naive N=32 tile=8, tiled N=32 tile=8" in answer.out
+    assert "tiled is" in answer.out
 
 
 @pytest.mark.cpu

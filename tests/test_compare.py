@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,14 @@ def test_what_all_processes_agree_on_is_clear() -> None:
     found = ratio_of(*by_process(1.05, 1.051, 1.049, 1.05))
     assert found is not None
     assert found.verdict == "slower"
+
+
+def test_what_was_measured_apart_has_no_rounds() -> None:
+    """The extreme quotients: 4.1 / 1.9 and 3.9 / 2.1."""
+    first, other = by_process(1.0)
+    first = dataclasses.replace(first, row=timed(4.0, 0.1), apart=True)
+    other = dataclasses.replace(other, row=timed(2.0, 0.1))
+    assert ratio_of(first, other) == Ratio(2.0, pytest.approx(3.9 / 2.1), pytest.approx(4.1 / 1.9))
 
 
 def test_one_process_goes_by_rounds() -> None:

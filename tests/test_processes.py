@@ -67,7 +67,7 @@ def test_each_process_is_a_new_one() -> None:
     (outcome,), said = run(supervisor, 3)
     one = ["start next", "run", "stop"]
     assert supervisor.log == [*one, *one, "run and look ahead"]
-    assert said[1] == ("process 2 of 3: measuring", 0.5)
+    assert said[1] == ("process 2/3: measuring", 0.5)
     assert outcome.timing is not None
     assert outcome.timing.samples == (1.0, 2.0, 4.0)
     assert outcome.timing.median == pytest.approx(2.0)
@@ -84,13 +84,29 @@ def test_all_have_a_say() -> None:
     assert outcome.telemetry == Telemetry(1940, 250.0, 60, "power", 1)
 
 
-@pytest.mark.parametrize("found", [
-    Outcome(verdict=WRONG), Outcome(error=UnfitError("too large")),
-])  # fmt: skip
-def test_what_one_process_finds_wrong_is_wrong(found: Outcome) -> None:
-    supervisor = Scripted([timed(1.0)], [found], [timed(1.0)])
-    assert run(supervisor, 3)[0] == [found]
+def test_what_one_process_finds_wrong_is_wrong() -> None:
+    supervisor = Scripted([timed(1.0)], [Outcome(verdict=WRONG)], [timed(1.0)])
+    (outcome,), _ = run(supervisor, 3)
+    assert outcome.timing is None
+    assert outcome.verdict is not None
+    assert not outcome.verdict.ok
+    assert outcome.verdict.message == f"{WRONG.message} (in process 2 of 3; right before)"
     assert supervisor.log.count("run") == 2  # nothing is left to be measured
+
+
+def test_an_error_of_one_process_is_the_outcome() -> None:
+    supervisor = Scripted([timed(1.0)], [Outcome(error=UnfitError("too large"))])
+    (outcome,), _ = run(supervisor, 3)
+    assert outcome.timing is None
+    assert outcome.error is not None
+    assert outcome.error.message == "too large (in process 2 of 3; right before)"
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_what_is_wrong_at_once_is_wrong_in_all(processes: int) -> None:
+    supervisor = Scripted([Outcome(verdict=WRONG)])
+    (outcome,), _ = run(supervisor, processes)
+    assert outcome.verdict == WRONG
 
 
 def test_a_pair_goes_on_without_the_wrong_one() -> None:
@@ -104,8 +120,9 @@ def test_a_pair_goes_on_without_the_wrong_one() -> None:
 
 def test_a_crash_in_a_later_process_ends_it() -> None:
     supervisor = Scripted([timed(1.0)], CrashError("the kernel crashed"))
-    with pytest.raises(CrashError):
+    with pytest.raises(CrashError) as error:
         run(supervisor, 3)
+    assert error.value.message == "the kernel crashed (in process 2 of 3; right before)"
 
 
 def test_the_looks_ahead_are_of_the_task() -> None:

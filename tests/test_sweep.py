@@ -377,6 +377,19 @@ def test_what_is_wrong_or_skipped_is_settled(
     assert lines_of(tmp_path / "a.csv") == 3
 
 
+def test_more_processes_than_before_are_measured(sweep: Sweep, tmp_path: Path) -> None:
+    words = ["naive", "--n", "32", "--tile", "8"]
+    assert sweep(*words, "--out", "a.csv")[0] == 0
+    assert "1 of 1 points are in" in sweep(*words, "--resume", "a.csv")[2]
+    _, out, err = sweep(*words, "--processes", "2", "--resume", "a.csv")
+    assert "0 of 1 points are in" in err
+    assert "no confidence interval" not in out
+    (row,) = read_rows(tmp_path / "a.csv")
+    assert row.processes == 2
+    assert "1 of 1 points are in" in sweep(*words, "--processes", "2", "--resume", "a.csv")[2]
+    assert "1 of 1 points are in" in sweep(*words, "--resume", "a.csv")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
