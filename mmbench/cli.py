@@ -5,9 +5,10 @@ Nothing heavy is imported here at the top: --help and --version answer at once.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_SLOWER, EXIT_UNCLEAR, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)  # of what stdout goes to
 KERNEL_FAILURES = ("launch", "crash", "timeout")  # the kernel's fault, not the command's
 DEFAULT_RUN_N = 1024
 DEFAULT_SWEEP_N = {"cuda": "256:8192:*2", "cpu": "128:1024:*2"}
@@ -107,21 +109,44 @@ class Index(click.ParamType[tuple[int, int, int]]):
 
 def main() -> None:
     """Entry point of the console script: run a command and turn errors into exit codes."""
+    from mmbench import stopping
+
+    with stopping.as_interrupts() as signals:
+        code = _run()
+    sys.exit(128 + signals[0] if signals else code)
+
+
+def _run() -> int:
+    """The exit code of the command."""
     try:
         code = cli.main(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else EXIT_OK)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else EXIT_OK
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
     except MmbenchError as error:
         click.echo(f"mmbench: {error.message}", err=True)
-        sys.exit(EXIT_FAILED if error.kind in KERNEL_FAILURES else EXIT_USAGE)
+        return EXIT_FAILED if error.kind in KERNEL_FAILURES else EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("mmbench: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone, say "| head": nobody is left to be told
-        sys.exit(EXIT_OK)
+        return EXIT_INTERRUPTED
+    except (BrokenPipeError, SystemExit):  # click and rich make the first into the second
+        _discard_output()  # "| head": nobody is left to be told
+        return EXIT_OK
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _discard_output()
+        click.echo(f"mmbench: the output cannot be written: {error.strerror}", err=True)
+        return EXIT_USAGE
+
+
+def _discard_output() -> None:
+    """Keep the interpreter's last flush from failing once more."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -1125,21 +1150,6 @@ def _measure_groups(
             yield group
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until both files have the row."""
-    import signal
-
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if came:
-        raise KeyboardInterrupt
-
-
 class _Output:
     """The CSV and JSON files of a command, or nothing where none was asked for."""
 
@@ -1164,9 +1174,11 @@ class _Output:
 
     def keep(self, measured: Iterable[Measured]) -> Iterator[Measured]:
         """Write each as it comes, and pass it on."""
+        from mmbench import stopping
+
         for each in measured:
             if self._csv is not None:
-                with _uninterrupted():
+                with stopping.held_back():  # both files have the row, or neither
                     self._csv.write(each.row)
                     self._sidecar.write(each)
                     self.written += 1
@@ -1175,9 +1187,13 @@ class _Output:
     def __enter__(self) -> _Output:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._csv is not None:
-            self._csv.__exit__()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._csv is None:
+            return
+        self._csv.__exit__()
+        if kind is not None and self.written:
+            rows = "1 row is" if self.written == 1 else f"{self.written} rows are"
+            _say(f"{rows} in {self._csv.path}")
 
 
 def _default_csv(bench: Bench) -> Path:

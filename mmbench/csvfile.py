@@ -7,11 +7,13 @@ unknown is an empty cell, never 0.
 from __future__ import annotations
 
 import csv
+import fcntl
 import io
 import os
 import types
 import typing
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,17 +47,34 @@ class CsvWriter:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("r+b" if append else "wb")
+            made = 0 if append else os.O_CREAT
+            self._file = os.fdopen(os.open(path, os.O_RDWR | made, 0o666), "r+b")
         except OSError as error:
             raise UsageError(f"cannot write {path}: {error.strerror}") from None
         try:
+            self._lock()
             if append:
                 self._drop_torn_line()
             else:
+                self._file.truncate(0)
                 self._write(header_line())
+        except OSError as error:
+            self.__exit__()
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
         except UsageError:
-            self._file.close()
+            self.__exit__()
             raise
+
+    def _lock(self) -> None:
+        """Keep other writers out until this one ends, where the file system can."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another mmbench is writing {self.path}; name another file with --out"
+            ) from None
+        except OSError:
+            pass
 
     def _drop_torn_line(self) -> None:
         """Cut what a machine that stopped while writing left of its last line."""
@@ -83,7 +102,8 @@ class CsvWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # of a disk that is full: a row that failed has been told
+            self._file.close()
 
 
 def _converters() -> dict[str, type]:

@@ -8,8 +8,10 @@ inline-script-metadata/). This module does not know which kernels exist.
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,9 +67,15 @@ def write_on_top(path: Path, header: str) -> None:
     mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
     ending = b"\r\n" if b"\r\n" in data else b"\n"
     lines = [line.encode() + ending for line in [*header.splitlines(), ""]]
-    try:
-        path.write_bytes(mark + b"".join(lines) + data.removeprefix(mark))
+    whole = path.resolve()  # a link stays one
+    fresh = whole.with_name(f".{whole.name}.new")
+    try:  # beside it first: a full disk must not cost what is there
+        fresh.write_bytes(mark + b"".join(lines) + data.removeprefix(mark))
+        shutil.copymode(whole, fresh)
+        fresh.replace(whole)
     except OSError as error:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
         raise HeaderError(f"{path} cannot be written: {error.strerror}") from None
 
 

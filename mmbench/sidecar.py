@@ -12,6 +12,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,8 @@ class Sidecar:
                 os.fsync(file.fileno())
             part.replace(self.path)
         except OSError as error:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
 
 

@@ -6,6 +6,8 @@ import csv
 import dataclasses
 import io
 import os
+import resource
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +254,32 @@ def test_every_column_has_a_meaning() -> None:
     assert len(set(NAMES)) == len(NAMES)
     assert all(column.meaning.endswith(".") for column in COLUMNS if column.meaning)
     assert all(column.meaning for column in COLUMNS)
+
+
+def test_a_file_has_one_writer(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    with CsvWriter(path) as writer:
+        writer.write(FULL)
+        for append in (False, True):
+            with pytest.raises(UsageError, match="another mmbench is writing"):
+                CsvWriter(path, append)
+    assert read_rows(path) == [FULL]
+    with CsvWriter(path, append=True) as writer:
+        writer.write(FULL)
+
+
+def test_a_disk_that_is_full_is_one_error(tmp_path: Path) -> None:
+    """Closing the file would fail once more, and hide it."""
+    writer = CsvWriter(tmp_path / "rows.csv")
+    limit = (tmp_path / "rows.csv").stat().st_size + 10
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot write .*: File too large"):
+            writer.write(FULL)
+        writer.__exit__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert read_rows(tmp_path / "rows.csv") == []
