@@ -14,11 +14,14 @@ _LARGEST_HALF = 2**15
 _FACTORS = {"alpha": 2, "beta": 3}  # with which a kernel that takes them is checked as well
 
 
-def marker(dtype: str) -> float:
-    """What fills C before each check and the guard zones: finite, since 0 * NaN spoils beta = 0."""
+def marker(dtype: str, matrix: str = "C") -> float:
+    """What fills C before each check and the guard zones: finite, since 0 * NaN spoils beta = 0.
+
+    Those of A and B have another: a sum that has taken one in must not look like C untouched.
+    """
     if dtype == "int8":
         return -123.0
-    return float(np.dtype(dtype).type(-12345))
+    return float(np.dtype(dtype).type(-12345 if matrix == "C" else -23456))
 
 
 def guard_elements(problem: Problem, product: Product) -> int:
@@ -35,7 +38,7 @@ def padded(problem: Problem, product: Product, matrix: str) -> tuple[Array, Arra
     """Storage of A, B or C between guard zones, all marker, and the matrix in it."""
     dtype, guard = product.dtype_of(matrix), guard_elements(problem, product)
     rows, columns = problem.shape(matrix)
-    whole = np.full(guard + rows * columns + guard, marker(dtype), dtype)
+    whole = np.full(guard + rows * columns + guard, marker(dtype, matrix), dtype)
     return whole, as_matrix(whole, problem, product, matrix)
 
 

@@ -482,6 +482,18 @@ def test_a_crash_that_does_not_come_again_is_a_failure(
 
 
 @pytest.mark.cpu
+def test_an_element_that_was_written_is_not_called_untouched(
+    mm: Command, write_kernel: WriteKernel
+) -> None:
+    """A sum that has run past the end of B must not look like what C held before."""
+    path = write_kernel("past", RIGHT.replace("k < N; ++k", "k <= N; ++k"))
+    answer = mm("run", "--kernel", str(path), "--n", "128", *QUICK)
+    assert answer.code == 1
+    assert "elements differ" in answer.out
+    assert "never written" not in answer.out
+
+
+@pytest.mark.cpu
 def test_what_was_not_measured_in_turns_is_said(mm: Command, write_kernel: WriteKernel) -> None:
     hang = str(write_kernel("hang", ENDLESS))
     answer = mm("compare", "naive", "tiled", hang, *SMALL_PAIR, "--timeout", "1")

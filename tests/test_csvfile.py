@@ -276,7 +276,7 @@ def test_a_disk_that_is_full_is_one_error(tmp_path: Path) -> None:
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
-        with pytest.raises(UsageError, match="cannot write .*: File too large"):
+        with pytest.raises(UsageError, match=r"cannot write .*: File too large"):
             writer.write(FULL)
         writer.__exit__()
     finally:

@@ -72,8 +72,8 @@ def test_a_padded_matrix_is_a_view_between_its_zones(
     assert matrix.shape == problem.shape(name)
     matrix[...] = numbered(problem, name) % 100
     guard = guard_elements(problem, product)
-    assert (whole[:guard] == marker(product.dtype_of(name))).all()
-    assert (whole[-guard:] == marker(product.dtype_of(name))).all()
+    assert (whole[:guard] == marker(product.dtype_of(name), name)).all()
+    assert (whole[-guard:] == marker(product.dtype_of(name), name)).all()
     assert np.array_equal(whole[guard:-guard], in_memory(matrix, product, name))
     assert np.shares_memory(as_matrix(whole, problem, product, name), whole)
 

@@ -20,6 +20,7 @@ Kernel = Callable[[Array, Array, Array, Array], None]
 
 EDGE = 96
 MARKER = marker("float32")
+AROUND_INPUTS = -23456
 UNCOMPARED = 70  # a row that is not among those compared beyond the full check, see test_rows
 
 
@@ -465,7 +466,9 @@ def test_inputs(dtype: str) -> None:
         for matrix, whole in ((inputs.a, inputs.a_padded), (inputs.b, inputs.b_padded)):
             assert matrix.dtype == whole.dtype == dtype
             assert np.shares_memory(matrix, whole)
-            assert np.count_nonzero(whole == MARKER) == 2 * guard_elements(problem, Product())
+            assert np.count_nonzero(whole == AROUND_INPUTS) == 2 * guard_elements(
+                problem, Product()
+            )
             assert -largest <= matrix.min() < 0 < matrix.max() <= largest
             assert bool((matrix == np.round(matrix)).all()) is (kind == "whole")
     assert set(np.unique(make_inputs(problem, plain(dtype), 1, "whole").a)) == set(range(-4, 5))
@@ -503,7 +506,8 @@ def test_guard_zones_hold_a_tile_past_each_edge(m: int, n: int, k: int) -> None:
         whole, matrix = padded(problem, Product(), name)
         assert matrix.shape == (rows, columns)
         assert whole.size == 2 * guard + rows * columns
-        assert (whole == MARKER).all()
+        blank = MARKER if name == "C" else AROUND_INPUTS
+        assert (whole == blank).all()
         matrix[...] = 1
         assert whole[guard] == whole[-guard - 1] == 1
-        assert whole[guard - 1] == whole[-guard] == MARKER
+        assert whole[guard - 1] == whole[-guard] == blank
