@@ -125,7 +125,8 @@ def default_problems(specs: Sequence[KernelSpec], n_values: Sequence[int]) -> tu
 def _param_axes(
     spec: KernelSpec, problem: Problem, given: Mapping[str, Sequence[int]], tuned: Tuned | None
 ) -> dict[str, Sequence[int]]:
-    best = (tuned(spec, problem) if tuned else None) or {}
+    open_to_tuning = bool(spec.params.keys() - given.keys())
+    best = (tuned(spec, problem) if tuned and open_to_tuning else None) or {}
     axes: dict[str, Sequence[int]] = {}
     for name, values in spec.params.items():
         if name in given:

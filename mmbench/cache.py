@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -16,14 +17,32 @@ from platformdirs import user_cache_path
 @cache
 def folder() -> Path:
     """The user's cache folder of mmbench ($MMBENCH_CACHE overrides), or a temporary one."""
-    chosen = os.environ.get("MMBENCH_CACHE")
-    path = Path(chosen) if chosen else user_cache_path("mmbench")
+    path = wanted()
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             return path
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="mmbench-"))
+        return _temporary()
+
+
+def wanted() -> Path:
+    """The cache folder that there should be."""
+    chosen = os.environ.get("MMBENCH_CACHE")
+    return Path(chosen) if chosen else user_cache_path("mmbench")
+
+
+def _temporary() -> Path:
+    """One for all processes of a user: nobody else may have put compiled code there."""
+    path = Path(tempfile.gettempdir()) / f"mmbench-cache-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        state = path.lstat()
+        if state.st_uid == os.getuid() and state.st_mode & 0o7777777 == stat.S_IFDIR | 0o700:
+            return path
+    except OSError:
+        pass
+    return Path(tempfile.mkdtemp(prefix="mmbench-"))
 
 
 def key(*parts: str) -> str:

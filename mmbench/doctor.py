@@ -29,7 +29,7 @@ def examine() -> list[Check]:
     """Look for everything, in the order in which it is needed."""
     return [
         Check("Python", "", True, platform.python_version()),
-        _attempt("cache folder", "", lambda: str(cache.folder()), ""),
+        _cache_folder(),
         _attempt(
             "C++ compiler", "cpu", _host_compiler, 'apt install g++, or pip install "mmbench[cpu]"'
         ),
@@ -48,6 +48,16 @@ def _attempt(name: str, runner: str, look: Callable[[], str], mend: str) -> Chec
         return Check(name, runner, True, look())
     except MmbenchError as error:
         return Check(name, runner, False, error.message, mend)
+
+
+def _cache_folder() -> Check:
+    found, wanted = cache.folder(), cache.wanted()
+    if found == wanted:
+        return Check("cache folder", "", True, str(found))
+    return Check(
+        "cache folder", "", False, f"{wanted} cannot be written; {found} is used instead",
+        "make it a folder that you may write to, or set MMBENCH_CACHE",
+    )  # fmt: skip
 
 
 def _host_compiler() -> str:

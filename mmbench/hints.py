@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from mmbench import metrics
 from mmbench.expressions import Expression
 from mmbench.product import Problem
 from mmbench.spec import Point
+
+_MOST_FLOP = 2e9  # of a trial: a second on the slowest host
 
 
 def at_multiples_of_tile(point: Point) -> Point | None:
     """A small point of the same program whose sizes are multiples of the tile.
 
-    None where that is so already, or where the program is for this size alone.
+    None where that is so already, where the program is for this size alone, and where the tile
+    is so large that the product would not be small.
     """
     spec, problem = point.spec, point.problem
     compiled_in = any(isinstance(value, Expression) for value in spec.defines.values())
@@ -20,7 +24,8 @@ def at_multiples_of_tile(point: Point) -> Point | None:
     if all(size % side == 0 for size in (problem.m, problem.n, problem.k)):
         return None
     m, n, k = (2 * side, 3 * side, 4 * side) if spec.rectangular else (2 * side,) * 3
-    return Point(spec, Problem(m, n, k), point.params)
+    tried = Problem(m, n, k)
+    return Point(spec, tried, point.params) if metrics.flop(tried) <= _MOST_FLOP else None
 
 
 def beside_multiples(tried: Point) -> Point:

@@ -74,4 +74,12 @@ def _read() -> list[dict[str, Any]]:
         found = json.loads(path().read_text())
     except (OSError, ValueError):
         return []
-    return found if isinstance(found, list) else []
+    return [each for each in found if _is_winner(each)] if isinstance(found, list) else []
+
+
+def _is_winner(each: object) -> bool:
+    """Whether an entry is one that ``save`` has written: the file is open to people's hands."""
+    if not isinstance(each, dict) or not isinstance(each.get("params"), dict):
+        return False
+    numbers = [*(each.get(size) for size in "mnk"), *each["params"].values()]
+    return all(isinstance(number, int) and number > 0 for number in numbers)

@@ -53,9 +53,14 @@ def test_folder_that_cannot_be_written_is_replaced(
     (tmp_path / "tmp").mkdir()
     monkeypatch.setenv("MMBENCH_CACHE", str(tmp_path / "file" / "cache"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    assert folder().is_dir()
-    assert folder().parent == tmp_path / "tmp"
-    assert folder() == folder()
+    mine = folder()
+    assert mine.is_dir()
+    assert mine.parent == tmp_path / "tmp"
+    folder.cache_clear()  # as in another process
+    assert folder() == mine
+    mine.chmod(0o777)  # somebody else may write there: its code is not ours to run
+    folder.cache_clear()
+    assert folder() != mine
 
 
 def test_key_is_a_file_name() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mmbench import cli, doctor
+from mmbench import cache, cli, doctor
 from mmbench.errors import RunnerUnavailableError
 from mmbench.runners import host_compiler, nvcc, open_runner
 
@@ -134,3 +134,19 @@ def test_a_runner_is_usable_only_with_all_it_needs() -> None:
     optional = doctor.Check("c", "telemetry", False, "", "mend")
     assert doctor.usable([good, optional], "cpu")
     assert not doctor.usable([good, bad], "cpu")
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MMBENCH_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    cache.folder.cache_clear()
+    try:
+        check = next(each for each in doctor.examine() if each.name == "cache folder")
+    finally:
+        cache.folder.cache_clear()
+    assert not check.ok
+    assert f"{tmp_path / 'file'} cannot be written" in check.found
+    assert "MMBENCH_CACHE" in check.mend

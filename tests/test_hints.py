@@ -48,6 +48,7 @@ def test_another_size_is_tried_only_where_it_can_tell() -> None:
     assert tried.problem == Problem(32, 48, 64)
     assert at(17, fixed=Problem(17, 17, 17)) is None
     assert at(17, defines={"WIDTH": Expression("N")}) is None
+    assert at_multiples_of_tile(Point(TILED, Problem(17, 17, 17), {"TILE_SIZE": 1024})) is None
 
 
 @pytest.mark.cpu

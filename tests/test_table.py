@@ -105,6 +105,14 @@ def test_results_at_80_columns() -> None:
     """)
 
 
+def test_a_dumb_terminal_cuts_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There rich takes a console for 80 columns wide unless it is given a height as well."""
+    wide = shown(table.results(ROWS, DEVICE, "GPU", 80), 80)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, whatever the tests write to
+    assert shown(table.results(ROWS, DEVICE, "GPU", 80), 80) == wide
+
+
 def test_the_processes_that_were_measured_are_said() -> None:
     apart = [
         dataclasses.replace(NAIVE, processes=5, process_spread_percent=0.456),

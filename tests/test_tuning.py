@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -138,6 +139,24 @@ def test_a_broken_file_counts_as_empty(config: Path) -> None:
     assert tuned.find("Card", kernels.get("tiled"), N) == {"TILE_SIZE": 8}
 
 
+@pytest.mark.parametrize("text", ["5", "[5]", '{"a": 1}', '[{"m": 64}]', '[{"params": 5}]'])
+def test_a_file_of_another_shape_counts_as_empty(config: Path, text: str) -> None:
+    config.parent.mkdir()
+    config.write_text(text)
+    assert tuned.find("Card", kernels.get("tiled"), N) is None
+    tuned.save("Card", kernels.get("tiled"), N, {"TILE_SIZE": 8})
+    assert tuned.find("Card", kernels.get("tiled"), N) == {"TILE_SIZE": 8}
+
+
+@pytest.mark.parametrize("each", [{"params": {"TILE_SIZE": 8}}, {"m": 0, "params": {}}, {"m": "x"}])
+def test_a_winner_that_lacks_something_is_none(config: Path, each: dict[str, Any]) -> None:
+    tuned.save("Card", kernels.get("tiled"), N, {"TILE_SIZE": 8})
+    (kept,) = json.loads(config.read_text())
+    del kept["m"]
+    config.write_text(json.dumps([kept | each]))
+    assert tuned.find("Card", kernels.get("tiled"), N) is None
+
+
 def test_a_folder_that_cannot_be_written_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +179,15 @@ def test_what_decides_a_parameter() -> None:
     assert chosen(SPEC, tuned=lambda spec, problem: winner) == [{**winner, "BN": 1}]
     found = chosen(SPEC, params={"BM": (2, 8)}, tiles=(8,), tuned=lambda spec, problem: winner)
     assert found == [{"BM": 2, "BN": 1, "TILE_SIZE": 8}, {"BM": 8, "BN": 1, "TILE_SIZE": 8}]
+
+
+def test_what_is_given_is_not_looked_up() -> None:
+    """Nor said to be "as tuned" then."""
+
+    def fail(spec: KernelSpec, problem: Problem) -> dict[str, int]:
+        raise AssertionError("looked up")
+
+    chosen(SPEC, params={"BM": (2,), "BN": (1,)}, tiles=(8,), tuned=fail)
 
 
 def test_an_unknown_parameter_is_one_sentence() -> None:
