@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from mmbench.bench import Bench, Measured
-    from mmbench.compare import Comparison
+    from mmbench.compare import Comparison, FileComparison
     from mmbench.overrides import Overrides
     from mmbench.product import Problem
     from mmbench.results import Row
@@ -513,12 +513,14 @@ def _compare_files(old: Path, new: Path, margin: float, fail_on: str | None, for
     if form == "table":
         _console().print(table.file_comparison(found, (old.name, new.name)))
     else:
-        _print_comparisons(found.comparisons, form)
+        _print_comparisons(found.comparisons, form, found)
     rows = [each.other for each in found.comparisons]
     return _exit_code(rows) or _verdict_code(found.comparisons, fail_on)
 
 
-def _print_comparisons(found: Sequence[Comparison], form: str) -> None:
+def _print_comparisons(
+    found: Sequence[Comparison], form: str, files: FileComparison | None = None
+) -> None:
     import json
 
     from mmbench import compare as comparing
@@ -526,9 +528,11 @@ def _print_comparisons(found: Sequence[Comparison], form: str) -> None:
 
     mean = comparing.geometric_mean(found)
     if form == "markdown":
-        click.echo(compare_report.to_markdown(found, mean))
+        click.echo(compare_report.to_markdown(found, mean, files))
     else:
-        click.echo(json.dumps(compare_report.to_json(found, mean), indent=1, allow_nan=False))
+        click.echo(
+            json.dumps(compare_report.to_json(found, mean, files), indent=1, allow_nan=False)
+        )
 
 
 def _verdict_code(found: Sequence[Comparison], fail_on: str | None) -> int:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 from mmbench.table import duration, number
 
 if TYPE_CHECKING:  # it loads pandas
-    from mmbench.compare import Comparison
+    from mmbench.compare import Comparison, FileComparison
+    from mmbench.results import Row
 
 _MARKS = {"faster": "🟢 faster", "slower": "🔴 slower", "same": "same", "unclear": "unclear"}
 
 
-def to_markdown(found: Sequence[Comparison], mean: float | None) -> str:
-    """A table in GitHub's Markdown, a line for each comparison."""
+def to_markdown(
+    found: Sequence[Comparison], mean: float | None, files: FileComparison | None = None
+) -> str:
+    """A table in GitHub's Markdown, a line for each comparison; of ``files`` what only one has."""
     margin = next((each.ratio.margin for each in found if each.ratio), 0.0)
     lines = [
         "| kernel | against | M x N x K | parameters | time | was | speed-up (95 % interval) "
@@ -27,7 +30,16 @@ def to_markdown(found: Sequence[Comparison], mean: float | None) -> str:
     if mean is not None:
         lines.append(f"Geometric mean of the speed-ups: **{mean:.3f}**. ")
     lines.append(f"Same means within {margin * 100:g} %. {_surroundings(found)}")
+    if files is not None:
+        lines += _missing("old", files.only_old) + _missing("new", files.only_new)
     return "\n".join(lines)
+
+
+def _missing(which: str, rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    names = (f"`{row.kernel}` {row.m} x {row.n} x {row.k} {row.params}".strip() for row in rows)
+    return ["", f"Only in the {which} file: {', '.join(names)}."]
 
 
 def _line(each: Comparison) -> str:
@@ -64,10 +76,17 @@ def _surroundings(found: Sequence[Comparison]) -> str:
     )
 
 
-def to_json(found: Sequence[Comparison], mean: float | None) -> dict[str, Any]:
-    """All of each comparison: both rows, the ratio of their times and the verdict."""
+def to_json(
+    found: Sequence[Comparison], mean: float | None, files: FileComparison | None = None
+) -> dict[str, Any]:
+    """All of each comparison: both rows, the ratio of their times and the verdict.
+
+    Of two ``files`` also the rows that only one of them has.
+    """
+    alone = {} if files is None else {"only_old": files.only_old, "only_new": files.only_new}
     return {
         "geometric_mean": mean,
+        **{name: [asdict(row) for row in rows] for name, rows in alone.items()},
         "comparisons": [
             {
                 "baseline": asdict(each.baseline),

@@ -355,9 +355,12 @@ def _interval(each: Comparison) -> str:
 def file_comparison(found: FileComparison, names: tuple[str, str]) -> RenderableType:
     """Old against new, a line for each point, and the geometric mean."""
     table = Table(box=None, pad_edge=False)
-    for name in ("kernel", "N", "tile", "old", "new", "new/old speed", "verdict"):
-        left = name in ("kernel", "verdict")
-        table.add_column(name, justify="left" if left else "right", no_wrap=True)
+    more = any(_other_params(each.other) for each in found.comparisons)
+    for name in ("kernel", "N", "tile", "parameters", "old", "new", "new/old speed", "verdict"):
+        if name == "parameters" and not more:
+            continue
+        left = name in ("kernel", "parameters", "verdict")
+        table.add_column(name, justify="left" if left else "right", no_wrap=name != "parameters")
     for each in found.comparisons:
         old, new = each.baseline, each.other
         verdict = each.ratio.verdict if each.ratio else f"{old.status} -> {new.status}"
@@ -365,6 +368,7 @@ def file_comparison(found: FileComparison, names: tuple[str, str]) -> Renderable
             new.kernel,
             _shape(new),
             "" if new.tile_size is None else str(new.tile_size),
+            *([_other_params(new)] if more else []),
             duration(old.time_ms_median),
             duration(new.time_ms_median),
             f"{each.ratio.value:.3f}" if each.ratio else "",

@@ -135,3 +135,29 @@ def test_the_command_prints_them(tmp_path: Path, form: str, word: str) -> None:
     paths = files(tmp_path, row(1.0), row(1.1))
     answer = CliRunner().invoke(cli, ["compare", *paths, "--format", form])
     assert word in answer.output
+
+
+def test_what_only_one_file_has_is_told_in_every_form(tmp_path: Path) -> None:
+    """A kernel that has vanished must not go unseen in a pull request."""
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    for path, other in ((old, "gone"), (new, "come")):
+        with CsvWriter(path) as writer:
+            for params in ("BM=32 TILE_SIZE=16", "BM=64 TILE_SIZE=16"):
+                writer.write(row(1.0, params=params))
+            writer.write(row(1.0, kernel=other))
+
+    def said(*form: str) -> str:
+        answer = CliRunner().invoke(cli, ["compare", str(old), str(new), *form])
+        assert answer.exit_code == 0
+        return answer.output
+
+    table = said()
+    assert "BM=32" in table
+    assert "BM=64" in table
+    assert "1 point only in the old file" in table
+    markdown = said("--format", "markdown")
+    assert "Only in the old file: `gone` 64 x 32 x 16 TILE_SIZE=16." in markdown
+    assert "Only in the new file: `come` 64 x 32 x 16 TILE_SIZE=16." in markdown
+    found = json.loads(said("--format", "json"))
+    assert [each["kernel"] for each in found["only_old"]] == ["gone"]
+    assert [each["kernel"] for each in found["only_new"]] == ["come"]
