@@ -196,6 +196,8 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
             line = Text(f"{row.kernel} {_where(row)}: ")
             line.append(row.status, _STATUS_STYLE[row.status])
             lines.append(line.append(f": {row.reason}"))
+    if any(row.status == "wrong" for row in rows):
+        lines.append(Text("mmbench check KERNEL tells why a kernel is wrong, with the line.", "dim"))
     lines += _remarks(rows)
     peak = device.dram_peak_gbs
     if peak and any((row.requested_gbs or 0) > peak for row in rows):

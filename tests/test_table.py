@@ -100,6 +100,7 @@ def test_results_at_80_columns() -> None:
         multiple of TILE_SIZE
         free N=4096: timeout: no result after 60 s (free: first launch); the process was
         ended
+        mmbench check KERNEL tells why a kernel is wrong, with the line.
         Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
         Fewer than 6 samples: no confidence interval.
     """)
@@ -140,6 +141,7 @@ def test_results_at_130_columns() -> None:
         bad N=4096 tile=16: wrong: 1 of 16777216 elements differ; first C[0][0] = 1, should be 2
         tutorial N=100 tile=16: skipped: the kernel has no edge guard, so N must be a multiple of TILE_SIZE
         free N=4096: timeout: no result after 60 s (free: first launch); the process was ended
+        mmbench check KERNEL tells why a kernel is wrong, with the line.
         Requested GB/s above the DRAM peak of 1,000 GB/s is served by caches.
         Fewer than 6 samples: no confidence interval.
     """)  # noqa: E501
