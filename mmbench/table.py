@@ -197,7 +197,9 @@ def notes(rows: Sequence[Row], device: Device) -> list[Text]:
             line.append(row.status, _STATUS_STYLE[row.status])
             lines.append(line.append(f": {row.reason}"))
     if any(row.status == "wrong" for row in rows):
-        lines.append(Text("mmbench check KERNEL tells why a kernel is wrong, with the line.", "dim"))
+        lines.append(
+            Text("mmbench check KERNEL tells why a kernel is wrong, with the line.", "dim")
+        )
     lines += _remarks(rows)
     peak = device.dram_peak_gbs
     if peak and any((row.requested_gbs or 0) > peak for row in rows):

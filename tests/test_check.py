@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
 
@@ -101,6 +102,50 @@ def test_a_wrong_result_says_whose() -> None:
     assert "should be" in finding.message
     assert finding.block == (0, 0, 0)
     assert report.verdict_message.startswith("6")
+
+
+WITH_BETA = """
+__global__ void gemm(const float *A, const float *B, float *C, int N, float alpha, float beta)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= N || col >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
+    C[row * N + col] = alpha * acc + beta * C[row * N + col];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        ("", "", ["c-read-unused"]),
+        ("k = 0", "k = 1", ["c-read-unused", "wrong-result"]),
+        ("] = alpha", "] += alpha", ["c-read-before-written"]),
+    ],
+    ids=["right", "wrong for another reason", "adds C once more"],
+)
+def test_a_kernel_that_takes_beta_may_read_c(
+    tmp_path: Path, old: str, new: str, kinds: list[str]
+) -> None:
+    """With beta 0 the read makes no difference, so it is not to blame for what is wrong."""
+    path = tmp_path / "gemm.cu"
+    path.write_text(WITH_BETA.replace(old, new, 1) if old else WITH_BETA)
+    report = check_point(Point(kernels.get(str(path)), Problem(9, 9, 9), {"TILE_SIZE": 8}))
+    assert sorted(finding.kind for finding in report.findings) == kinds
+
+
+def test_where_c_is_an_input_it_may_be_read(tmp_path: Path) -> None:
+    body = WITH_BETA.replace("alpha * acc + beta * C", "acc + C").replace(
+        ", float alpha, float beta", ""
+    )
+    path = tmp_path / "adds.cu"
+    path.write_text(body)
+    spec = kernels.get(str(path))
+    adds = dataclasses.replace(spec, product=dataclasses.replace(spec.product, beta=1.0))
+    report = check_point(Point(adds, Problem(9, 9, 9), {"TILE_SIZE": 8}))
+    assert report.findings == ()
+    assert report.ok
 
 
 def test_notes_alone_leave_a_kernel_ok(write_kernel: WriteKernel) -> None:

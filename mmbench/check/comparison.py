@@ -25,10 +25,16 @@ class Comparison:
         self.raw = raw
         self.maker = maker
         self.places: Places = maker.places
+        self.before = inputs.c
         self.expected = inputs.result()
         self.wrong: Mask = ~(raw.c == self.expected)
         self.stored: Mask = raw.stores["stored"] != 0
-        self.never: Mask = ~self.stored & (raw.c == inputs.c)
+        self.never: Mask = ~self.stored & (raw.c == self.before)
+
+    @property
+    def adds_what_c_held(self) -> bool:
+        """Whether C is off by just what it held before the launch."""
+        return bool(((self.raw.c == self.expected + self.before) & self.stored).any())
 
     @property
     def message(self) -> str:

@@ -15,16 +15,19 @@ _FOLLOW_OUT_OF_STEP = {*_RACES, "uninitialised-shared", "stale-shared", "nan-res
 _ABOUT_THE_RESULT = {"wrong-result", "nan-result"}
 
 
-def in_light_of(rows: Iterable[dict[str, Any]], wrong: bool) -> list[dict[str, Any]]:
+def in_light_of(
+    rows: Iterable[dict[str, Any]], reads_count: bool, is_input: bool
+) -> list[dict[str, Any]]:
     """The runtime's findings, called what they are once C has been compared.
 
-    A read of an unwritten C is harmless where C is right. Where a __syncthreads() is missing,
-    the races within warps are of the same cause.
+    A read of an unwritten C is harmless where it makes no difference to C, and what it should be
+    where C is an input. Where a __syncthreads() is missing, the races within warps are of the
+    same cause.
     """
-    rows = list(rows)
+    rows = [row for row in rows if not (is_input and row["kind"] == "c-read-before-written")]
     kinds = {row["kind"] for row in rows}
     names = {}
-    if not wrong:
+    if not reads_count:
         names["c-read-before-written"] = "c-read-unused"
     if "shared-race" in kinds:
         names["warp-race"] = "shared-race"

@@ -120,14 +120,15 @@ _KINDS = (
         "c-read-before-written",
         "thread {thread} of block {block} reads {variable}, which the kernel has not written",
         "The result depends on what C held before the launch.",
-        "Begin with 0 and store the sum, instead of adding to what C holds.",
+        "Begin with 0 and store the sum, instead of adding to what C holds. Where adding is meant "
+        "(split-K on a C that the host has cleared), say so with --beta 1.",
     ),
     Kind(
         "c-read-unused",
-        "thread {thread} of block {block} reads {variable}, which the kernel has not written; C "
-        "is right all the same",
+        "thread {thread} of block {block} reads {variable}, which the kernel has not written; "
+        "the value makes no difference",
         "C is read before it is written, but the value makes no difference (as with beta = 0).",
-        "Leave the read out: it costs as much traffic as the store.",
+        "Leave the read out where beta is 0: it costs as much traffic as the store.",
         "note",
     ),
     Kind(
