@@ -8,19 +8,18 @@ NaN fails them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from mmbench import precision
+from mmbench import precision, readings
 from mmbench.inputs import (
     Inputs,
     all_ones,
     as_matrix,
     exact,
-    from_memory,
     guard_elements,
     make_inputs,
     marker,
@@ -144,8 +143,10 @@ class Checker:
         if inputs.kind == "precision":
             return self.check_precision(c_padded, inputs), None
         wrong = self.check_whole(c_padded, inputs)
-        if wrong and inputs.kind == "whole" and (hint := self.other_reading(c_padded)):
-            wrong = f"{wrong}; hint: {hint}"
+        if wrong and inputs.kind == "whole" and self.full:
+            guard = guard_elements(self.problem, self.product)
+            hint = readings.hint(self.problem, inputs, c_padded[guard:-guard])
+            wrong = f"{wrong}; hint: {hint}" if hint else wrong
         return wrong, None
 
     def check_whole(self, c_padded: Array, inputs: Inputs | None = None) -> str:
@@ -217,29 +218,6 @@ class Checker:
             if not np.array_equal(inputs.storage[name], after):
                 return f"the kernel wrote into {name}, which it must only read; check --args"
         return ""
-
-    def other_reading(self, c_padded: Array) -> str:
-        """Which other storage order or operand order explains a wrong C, as a hint, or ""."""
-        if not self.full:
-            return ""
-        whole, factors = self.whole, self.whole.product
-        for column_major, hint in _READINGS:
-            if column_major == self.product.column_major:
-                continue
-            other = replace(self.product, column_major=column_major)
-            a, b, before = (
-                self._read_as(storage, other, name).astype(np.float64)
-                for name, storage in whole.storage.items()
-            )
-            c = self._read_as(c_padded, other, "C")
-            if np.array_equal(c, factors.alpha * (a @ b) + factors.beta * before):
-                return hint
-        return ""
-
-    def _read_as(self, padded: Array, other: Product, name: str) -> Array:
-        """The matrix that the same memory is in another storage order."""
-        guard = guard_elements(self.problem, self.product)
-        return from_memory(padded[guard : len(padded) - guard], self.problem, other, name)
 
     def _narrower(self, error: float) -> str:
         """The narrower type that explains an error, as a remark."""
@@ -339,21 +317,6 @@ class Checker:
 def _written_outside(count: int, wrote: str = "wrote") -> str:
     elements = "element" if count == 1 else "elements"
     return f"the kernel {wrote} {count} {elements} outside C" if count else ""
-
-
-_READINGS: tuple[tuple[frozenset[str], str], ...] = (
-    (
-        frozenset("ABC"),
-        "the result matches column-major storage: use --layout col",
-    ),
-    (frozenset("B"), "the result is A*B^T: B is read as stored transposed, use --trans-b"),
-    (frozenset("A"), "the result is A^T*B: A is read as stored transposed, use --trans-a"),
-    (frozenset("AB"), "the result is A^T*B^T: use --trans-a --trans-b"),
-    (frozenset("C"), "C is stored transposed: use --layout C=col"),
-    (frozenset("AC"), "B alone is read row-major: use --layout A=col,C=col"),
-    (frozenset("BC"), "A alone is read row-major: use --layout B=col,C=col"),
-    (frozenset(), "the result matches row-major storage: use --layout row"),
-)
 
 
 def _times(matrix: Array, vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -135,6 +135,24 @@ def test_a_kernel_that_takes_beta_may_read_c(
     assert sorted(finding.kind for finding in report.findings) == kinds
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "option"),
+    [
+        ("C[row * N + col]", "C[col * N + row]", "--layout C=col"),
+        ("B[k * N + col]", "B[col * N + k]", "--trans-b"),
+        ("k = 0", "k = 1", ""),
+    ],
+)
+def test_another_reading_is_hinted_at(tmp_path: Path, old: str, new: str, option: str) -> None:
+    path = tmp_path / "plain.cu"
+    body = f"{SIGNATURE}\n{{\n{SUM}    C[row * N + col] = acc;\n}}\n"
+    path.write_text("#define TILE_SIZE 8\n" + body.replace(old, new))
+    report = check_point(Point(kernels.get(str(path)), Problem(9, 9, 9), {"TILE_SIZE": 8}))
+    assert not report.ok
+    assert ("hint: " in report.verdict_message) is bool(option)
+    assert option in report.verdict_message
+
+
 def test_where_c_is_an_input_it_may_be_read(tmp_path: Path) -> None:
     body = WITH_BETA.replace("alpha * acc + beta * C", "acc + C").replace(
         ", float alpha, float beta", ""

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mmbench import readings
 from mmbench.check.findings import FindingMaker
 from mmbench.check.launch import RawRun
 from mmbench.check.places import Places
 from mmbench.check.report import Finding
-from mmbench.inputs import Inputs
+from mmbench.inputs import Inputs, in_memory
 
 _STOPPING = {"misaligned-access", "null-pointer", "wild-address", "crash", "assert-failed"}
 Mask = npt.NDArray[np.bool_]
@@ -25,6 +26,7 @@ class Comparison:
         self.raw = raw
         self.maker = maker
         self.places: Places = maker.places
+        self.inputs = inputs
         self.before = inputs.c
         self.expected = inputs.result()
         self.wrong: Mask = ~(raw.c == self.expected)
@@ -50,6 +52,9 @@ class Comparison:
         ]
         if nans := int(np.count_nonzero(np.isnan(self.raw.c))):
             parts.append(f"{nans} {'is' if nans == 1 else 'are'} NaN")
+        c = in_memory(self.raw.c, self.inputs.product, "C")
+        if hint := readings.hint(self.places.point.problem, self.inputs, c):
+            parts.append(f"hint: {hint}")
         return "; ".join(parts)
 
     def findings(self, others: list[Finding]) -> Iterator[Finding]:
