@@ -1171,10 +1171,12 @@ class _Output:
         surroundings = sidecar.environment(bench.runner.device, specs)
         self._csv = csvfile.CsvWriter(path, append)
         try:
-            self._sidecar = sidecar.Sidecar(path, surroundings, append)
+            self._sidecar = sidecar.Sidecar(path, surroundings, append, self._csv.kept)
         except MmbenchError:
             self._csv.__exit__()
             raise
+        if self._csv.kept is not None:
+            _say(f"{path} held rows of an earlier run; they are in {self._csv.kept.name} now")
 
     def keep(self, measured: Iterable[Measured]) -> Iterator[Measured]:
         """Write each as it comes, and pass it on."""

@@ -43,8 +43,12 @@ class CsvWriter:
     """A file that is valid at any moment: each row is flushed and synced as it is written."""
 
     def __init__(self, path: Path, append: bool = False) -> None:
-        """Open before anything is measured, so that an unwritable file costs no work."""
+        """Open before anything is measured, so that an unwritable file costs no work.
+
+        Rows that a file to be written anew holds are put into another, ``kept``.
+        """
         self.path = path
+        self.kept: Path | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             made = 0 if append else os.O_CREAT
@@ -56,6 +60,7 @@ class CsvWriter:
             if append:
                 self._drop_torn_line()
             else:
+                self._keep_rows()
                 self._file.truncate(0)
                 self._write(header_line())
         except OSError as error:
@@ -75,6 +80,13 @@ class CsvWriter:
             ) from None
         except OSError:
             pass
+
+    def _keep_rows(self) -> None:
+        data = self._file.read()
+        if data.count(b"\n") > 1:
+            self.kept = earlier(self.path)
+            self.kept.write_bytes(data)
+        self._file.seek(0)
 
     def _drop_torn_line(self) -> None:
         """Cut what a machine that stopped while writing left of its last line."""
@@ -104,6 +116,11 @@ class CsvWriter:
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # of a disk that is full: a row that failed has been told
             self._file.close()
+
+
+def earlier(path: Path) -> Path:
+    """Where what a file has held goes when it is written anew."""
+    return path.with_name(f"{path.stem}.old{path.suffix}")
 
 
 def _converters() -> dict[str, type]:

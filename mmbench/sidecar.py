@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import platform
+import shutil
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
@@ -67,7 +68,14 @@ def _milliseconds(times: Iterable[float]) -> list[float]:
 class Sidecar:
     """One JSON file; each session that adds to its CSV is one of its ``runs``."""
 
-    def __init__(self, csv_path: Path, surroundings: dict[str, Any], append: bool) -> None:
+    def __init__(
+        self,
+        csv_path: Path,
+        surroundings: dict[str, Any],
+        append: bool,
+        kept: Path | None = None,
+    ) -> None:
+        """Begin or go on; ``kept`` is the CSV that earlier rows were put into, if they were."""
         self.path = csv_path.with_suffix(".json")
         earlier: list[dict[str, Any]] = []
         if append and self.path.exists():
@@ -79,6 +87,8 @@ class Sidecar:
                 raise UsageError(
                     f"{self.path} is not the JSON of {csv_path.name}; move it away to go on"
                 ) from None
+        elif self.path.exists() and kept is not None:
+            shutil.copyfile(self.path, kept.with_suffix(".json"))
         head = {"command": sys.argv[1:], **surroundings, "results": []}
         self._text = json.dumps({"runs": [*earlier, head]}, allow_nan=False)
         self._separator = ""

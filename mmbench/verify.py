@@ -34,6 +34,7 @@ _FREIVALDS_VECTORS = 3
 _CHUNK_ROWS = 1024
 _DIFFERS_SHOWN = 3
 _NAMING_ROWS = 4  # enough to name a precision: several thousand sums agree with it, or none
+MEANT = "; if that is intended, use --beta 1"  # of a kernel that does not take beta itself
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,7 @@ class Checker:
         before = inputs.c[self.rows]
         never = int(np.count_nonzero(differs & (compared == before)))
         if inputs.product.beta == 0 and np.array_equal(compared, reference + before):
-            parts.append("the result is A*B plus the old C; if that is intended, use --beta 1")
+            parts.append(f"the result is A*B plus the old C{MEANT}")
         elif never and inputs.product.beta == 0:  # else the old C may well be the new one
             parts.append(f"{never} never written")
         return "; ".join(parts)

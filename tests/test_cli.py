@@ -606,6 +606,15 @@ def test_compare_reports_a_kernel_that_is_wrong(mm: Command, write_kernel: Write
 
 
 @pytest.mark.cpu
+def test_what_a_file_held_before_is_kept_beside_it(mm: Command, tmp_path: Path) -> None:
+    assert mm("run", "--kernel", "naive", *SMALL, "--out", "a.csv").code == 0
+    held = [(tmp_path / f"a.{kind}").read_text() for kind in ("csv", "json")]
+    answer = mm("run", "--kernel", "tiled", *SMALL, "--out", "a.csv")
+    assert "a.csv held rows of an earlier run; they are in a.old.csv now" in answer.err
+    assert [(tmp_path / f"a.old.{kind}").read_text() for kind in ("csv", "json")] == held
+
+
+@pytest.mark.cpu
 def test_compare_reads_two_files(mm: Command) -> None:
     for name in ("old.csv", "new.csv"):
         assert mm("run", *SMALL, "--out", name).code == 0

@@ -283,3 +283,17 @@ def test_a_disk_that_is_full_is_one_error(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert read_rows(tmp_path / "rows.csv") == []
+
+
+def test_rows_of_an_earlier_run_are_kept(tmp_path: Path) -> None:
+    """An --out that should have been a --resume must not cost a night's work."""
+    path = tmp_path / "rows.csv"
+    for _ in range(2):
+        with CsvWriter(path) as writer:
+            assert writer.kept is None  # nothing there, or a header alone
+    with CsvWriter(path) as writer:
+        writer.write(FULL)
+    with CsvWriter(path) as writer:
+        assert writer.kept == tmp_path / "rows.old.csv"
+    assert read_rows(tmp_path / "rows.old.csv") == [FULL]
+    assert read_rows(path) == []

@@ -334,6 +334,9 @@ def test_beta_that_the_options_promise() -> None:
     assert complaint(plain) == ""
     assert "elements differ" in complaint(plain, Product(beta=1))
     assert "use --beta 1" in complaint(adds)
+    said = complaint(adds, takes=("alpha", "beta"))  # has been told that beta is 0
+    assert "the result is A*B plus the old C" in said
+    assert "use --beta 1" not in said
     assert "--beta" not in complaint(plain, Product(beta=1))
     assert "--beta" not in complaint(adds, Product(beta=2))
 
