@@ -2,8 +2,8 @@
 
 The parts: ``conditionals`` and ``expansion`` do a preprocessor's work, ``syntax`` finds kernels,
 ``template`` and ``tile`` make constants sweepable, ``isolate`` cuts the kernel out of its program,
-``body``, ``settling`` and ``roles`` read the arguments, ``launch``, ``launch_calls``, ``host`` and
-``shared`` the launch.
+``body``, ``settling`` and ``roles`` read the arguments, ``launch``, ``extents``, ``launch_calls``,
+``host`` and ``shared`` the launch.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import Body
+from mmbench.infer.extents import extents, sampled
 from mmbench.infer.roles import Roles
 from mmbench.infer.syntax import children, walk
 
@@ -51,6 +52,7 @@ class Sample:
     tile: int = 32
     linear: int = LINEAR_BLOCK
     square: int | None = None  # the side of a block that the shared arrays fix
+    block: tuple[str, ...] = ()  # the block that a user gives
 
 
 def derive(body: Body, roles: Roles, code: str, sample: Sample) -> Shape | None:
@@ -59,7 +61,7 @@ def derive(body: Body, roles: Roles, code: str, sample: Sample) -> Shape | None:
     free = Poly.of("TILE_SIZE" if sample.square is None else sample.square)
     free = free if two_dimensional else Poly.of(sample.linear)
     try:
-        return _Derivation(body, free, code, sample.tile).shape(roles)
+        return _Derivation(body, free, code, sample).shape(roles)
     except _UnclearError:
         return None
 
@@ -70,6 +72,7 @@ def usual_shapes(code: str, sample: Sample, tile: str, known: Shape = _NOTHING) 
     Where the file has no tile of its own (``tile`` is empty), the numbers in its code are tried:
     what is swept must be what is compiled. ``known`` is the part that is certain.
     """
+    following = _following(code, sample.block) if not known.grid else []
     sides = [PARAMETER] if tile else _sides(code, sample)
     two_dimensional = bool(re.search(r"\bthreadIdx\s*\.\s*y\b", code))
     grid_axes = set(re.findall(r"\bblockIdx\s*\.\s*([xyz])\b", code))
@@ -86,7 +89,34 @@ def usual_shapes(code: str, sample: Sample, tile: str, known: Shape = _NOTHING) 
         elif grid_axes == {"x"}:
             grids = [(f"{columns} * {rows}",), (f"ceil_div(M * N, {sample.linear})",)]
         found += [Shape(block, grid) for block in blocks for grid in grids]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(following + found))
+
+
+def _following(code: str, block: tuple[str, ...]) -> list[Shape]:
+    """Grids of a thread for each element, where a kernel asks for the block that a user gives."""
+    if not block or not re.search(r"\bblockDim\b", code):
+        return []
+    if len(block) == 1:
+        return [Shape(block, (f"ceil_div(M * N, {block[0]})",))]
+    x, y, *_ = block
+    return [
+        Shape(block, (f"ceil_div(N, {x})", f"ceil_div(M, {y})")),
+        Shape(block, (f"ceil_div(M, {x})", f"ceil_div(N, {y})")),
+    ]
+
+
+def follow(grid: tuple[str, ...], old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """A grid in which ``ceil_div(N, side)`` has the new block's side where it has the old one's.
+
+    A block of one axis is counted through, or has its one side.
+    """
+    found = []
+    for axis, count in enumerate(grid):
+        side, by = (block[axis] if axis < len(block) else "1" for block in (old, new))
+        end = f", {side})"
+        fits = side != "1" and count.startswith("ceil_div(") and count.endswith(end)
+        found.append(f"{count.removesuffix(end)}, {by})" if fits else count)
+    return tuple(found)
 
 
 def _sides(code: str, sample: Sample) -> list[str]:
@@ -110,10 +140,12 @@ def launch_bound(body: Body) -> int | None:
 
 
 class _Derivation:
-    def __init__(self, body: Body, free: Poly, code: str, tile: int) -> None:
-        self.tile = tile
+    def __init__(self, body: Body, free: Poly, code: str, sample: Sample) -> None:
+        self.tile = sample.tile
         self.body = body
-        self.free = free
+        self.given = extents(sample.block)
+        self.extents = self.given or dict.fromkeys("xyz", free)
+        self.own = {atom for extent in self.given.values() for atom in extent.atoms}
         self.code = code
         self.block: dict[str, str] = {}
         self.grid: dict[str, str] = {}
@@ -131,6 +163,8 @@ class _Derivation:
             used = set(re.findall(rf"\b{builtin}\s*\.\s*([xyz])\b", self.code))
             if used - found.keys() == {"z"} and builtin == "blockIdx":
                 found["z"], assumed = "1", True  # one matrix of a batch
+            elif self.given and builtin == "threadIdx":
+                return Shape((), _axes(self.grid), assumed)
             elif used - found.keys() and builtin == "threadIdx" and not found:
                 return Shape((), _axes(self.grid))
             elif used - found.keys():
@@ -140,14 +174,16 @@ class _Derivation:
         return Shape(_axes(self.block), _axes(self.grid), assumed)
 
     def _fixed(self, poly: Poly) -> Poly:
-        for axis in "xyz":
-            poly = poly.substitute(f"blockDim.{axis}", self.free)
+        for axis, extent in self.extents.items():
+            poly = poly.substitute(f"blockDim.{axis}", extent)
         return poly
 
     def _value(self, poly: Poly) -> int:
         def value(atom: str) -> int:
             if atom == "TILE_SIZE":
                 return self.tile
+            if atom in self.own and (size := sampled(atom, self.tile)) is not None:
+                return size
             if atom not in self.body.quotients:
                 raise _UnclearError
             sign, left, right = self.body.quotients[atom]
@@ -160,7 +196,7 @@ class _Derivation:
 
     def _is_constant(self, atom: str) -> bool:
         deep = self.body.deep_atoms(Poly.of(atom))
-        return deep - self.body.quotients.keys() <= {"TILE_SIZE"}
+        return deep - self.body.quotients.keys() <= {"TILE_SIZE", *self.own}
 
     def _flat(self, row: Poly, column: Poly, square: bool) -> bool:
         """A thread for each element, numbered through: row = i / N, column = i % N."""
@@ -172,7 +208,7 @@ class _Derivation:
         stride = left.without("blockIdx.x")
         if left != stride * Poly.of("blockIdx.x") + Poly.of("threadIdx.x"):
             return False
-        if stride.number is None and stride != self.free:
+        if stride.number is None and stride != self.extents["x"]:
             return False
         self.block["x"] = str(stride)
         self.grid["x"] = f"ceil_div({'N * N' if square else 'M * N'}, {stride})"
@@ -199,7 +235,7 @@ class _Derivation:
             if atom.startswith("blockIdx.") or axes & {f"blockIdx.{a}" for a in self.shared}:
                 self._blocks_of(next(iter(axes))[-1], _ceil(extent, factor))
                 continue
-            axis, divisor = self._thread_axis(atom)
+            axis, divisor = ("", 1) if self.given else self._thread_axis(atom)
             if axis:
                 larger = [other for other in factors if values[other] > values[atom]]
                 above = min(larger, key=lambda o: (values[o], bool(factors[o].atoms)), default=None)

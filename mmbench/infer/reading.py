@@ -24,6 +24,7 @@ from mmbench.infer.launch import (
     Sample,
     Shape,
     derive,
+    follow,
     launch_bound,
     usual_shapes,
 )
@@ -300,10 +301,12 @@ def _launches(reading: _Reading) -> list[_Launch]:
     hosts, linear = _host_shape(host), LINEAR_BLOCK
     if hosts is not None and len(hosts.block) == 1 and hosts.block[0].isdigit():
         linear = int(hosts.block[0])
-    sample = Sample(reading.tile.value or Sample.tile, linear, fixed_side(reading.body))
+    block = () if given.grid else given.block  # which the grid follows
+    sample = Sample(reading.tile.value or Sample.tile, linear, fixed_side(reading.body), block)
     derived = derive(reading.body, reading.roles, reading.code, sample) or Shape((), ())
+    derived = Shape(block, ()).over(derived)
     shape = derived if derived.complete else None
-    if shape is not None and reading.tile.fixed and _mentions_tile(*shape.block):
+    if shape is not None and reading.tile.fixed and not block and _mentions_tile(*shape.block):
         shape = None  # a free block beside tiles that are not
     shared = _shared(reading, host)
     if given.complete:
@@ -315,13 +318,22 @@ def _launches(reading: _Reading) -> list[_Launch]:
         from_host = _Launch(hosts, shared, " from the file's own launch")
         bound = shared and shape and _mentions_tile(*shape.block) and not _mentions_tile(shared)
         # the file's bytes of shared memory go with the file's block
-        found.insert(0 if bound or (shape and shape.assumed) else len(found), from_host)
+        at = 0 if bound or (shape and shape.assumed) else len(found)
+        found[at:at] = [*_following(reading, from_host, block), from_host]
     if not found:
         found = [
             _Launch(guess, shared, GUESSED)
             for guess in usual_shapes(reading.code, sample, reading.tile.name, derived)
         ]
     return [replace(each, shape=given.over(each.shape)) for each in found]
+
+
+def _following(reading: _Reading, from_host: _Launch, block: tuple[str, ...]) -> list[_Launch]:
+    """The file's own launch with a user's block, where the kernel asks for its size."""
+    if not block or not re.search(r"\bblockDim\b", reading.code):
+        return []
+    grid = follow(from_host.shape.grid, from_host.shape.block, block)
+    return [replace(from_host, shape=Shape(block, grid))]
 
 
 def _given_shape(overrides: Overrides) -> Shape:
@@ -345,7 +357,7 @@ def _shared(reading: _Reading, host: tuple[HostLaunch, Translator] | None) -> st
         return reading.overrides.shared
     if dynamic is None:
         return None
-    found = dynamic_bytes(reading.body, dynamic)
+    found = dynamic_bytes(reading.body, dynamic, split_axes(reading.overrides.block))
     if found is None and host is not None and host[0].shared is not None:
         found = host[1].expression(host[0].shared)
     if found is None:

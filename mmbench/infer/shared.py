@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
 from mmbench.infer.algebra import Poly
 from mmbench.infer.body import BYTES, Body
+from mmbench.infer.extents import extents
 from mmbench.infer.syntax import Source, declared, text, walk, words
 
 
@@ -36,8 +37,11 @@ def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dyn
     return None
 
 
-def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
-    """Arrays of one size laid end to end, as ``a = s, b = s + T * T`` says; None if unclear."""
+def dynamic_bytes(body: Body, dynamic: Dynamic, block: Sequence[str] = ()) -> str | None:
+    """Arrays of one size laid end to end, as ``a = s, b = s + T * T`` says; None if unclear.
+
+    ``block`` is the one that a user gives; else its sides are the tile.
+    """
     offsets: list[Poly] = []
     units: set[int] = set()
     for variables in body.variables.values():
@@ -50,11 +54,12 @@ def dynamic_bytes(body: Body, dynamic: Dynamic) -> str | None:
                         offsets.append(offset)
                     if offset.terms:
                         units.add(_unit(body, variable.value, dynamic))
-    for axis in "xyz":
-        tile = Poly.of("TILE_SIZE")
-        offsets = [offset.substitute(f"blockDim.{axis}", tile) for offset in offsets]
+    sides = extents(block) or dict.fromkeys("xyz", Poly.of("TILE_SIZE"))
+    for axis, side in sides.items():
+        offsets = [offset.substitute(f"blockDim.{axis}", side) for offset in offsets]
     moved = [offset for offset in offsets if offset.terms]
-    if not moved or any(o.atoms - {"TILE_SIZE"} for o in moved) or len(units) != 1 or 0 in units:
+    known = {"TILE_SIZE"}.union(*(side.atoms for side in sides.values()))
+    if not moved or any(o.atoms - known for o in moved) or len(units) != 1 or 0 in units:
         return None
     size = min(moved, key=lambda offset: offset.evaluate(lambda _: 16))
     expected = [size * Poly.of(i + 1) for i in range(len(moved))]
