@@ -79,10 +79,7 @@ def points(
     specs = list(specs)
     for spec in specs:
         _refuse_other_sizes(spec, problem_axis)
-    given = dict(params or {})
-    if tiles:
-        given["TILE_SIZE"] = tiles
-    _refuse_unknown(given.keys() - {"TILE_SIZE"}, specs)
+    given = given_params(specs, tiles, params)
     return [
         Point(spec, problem, dict(zip(axes, values, strict=True)))
         for problem in problem_axis
@@ -90,6 +87,19 @@ def points(
         for axes in [_param_axes(spec, problem, given, tuned)]
         for values in product(*axes.values())
     ]
+
+
+def given_params(
+    specs: Sequence[KernelSpec],
+    tiles: Sequence[int] | None,
+    params: Mapping[str, Sequence[int]] | None,
+) -> dict[str, Sequence[int]]:
+    """The values asked for by name, those of TILE_SIZE too; UsageError for an unknown name."""
+    given = dict(params or {})
+    if tiles:
+        given["TILE_SIZE"] = tiles
+    _refuse_unknown(given.keys() - {"TILE_SIZE"}, specs)
+    return given
 
 
 def _refuse_unknown(names: Iterable[str], specs: Sequence[KernelSpec]) -> None:

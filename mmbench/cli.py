@@ -586,10 +586,12 @@ def check(
             f"{spec.path}: {spec.entry} runs on {' and '.join(spec.runners)} only; check it with "
             f"--runner {spec.runners[0]}"
         )
-    points = checking.choose_points(spec)
-    if n or tiles or params or m or k:
-        sizes = n or tuple(dict.fromkeys(point.problem.n for point in points))
-        points = axes.points([spec], axes.problems(sizes, m, k), tiles, dict(params))
+    given = axes.given_params([spec], tiles, dict(params))
+    if n or m or k:
+        sizes = n or dict.fromkeys(each.problem.n for each in checking.choose_points(spec, given))
+        points = axes.points([spec], axes.problems(tuple(sizes), m, k), tiles, dict(params))
+    else:
+        points = checking.choose_points(spec, given)
     points = _fit(points, runner)
     if runner == "cuda":
         from mmbench.check import sanitizer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ from mmbench.check import (
 from mmbench.check.kinds import KINDS
 from mmbench.check.places import _array_at
 from mmbench.check.unsupported import refuse_unsupported
+from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, KernelTimeoutError, LaunchError, UnfitError
+from mmbench.fitness import unfit_reason
 from mmbench.gpu_only import without_comments
 from mmbench.header import read_kernel
 from mmbench.product import Problem
@@ -269,6 +272,72 @@ def test_a_kernel_that_fits_nowhere_is_unfit(write_kernel: WriteKernel) -> None:
     path = write_kernel("huge", f"{SIGNATURE} {{}}\n", block="[2048]", grid="[1]")
     with pytest.raises(UnfitError):
         choose_points(read_kernel(path))
+
+
+def shapes(points: list[Point]) -> list[str]:
+    return [str(point.problem) for point in points]
+
+
+@pytest.mark.parametrize("name", ["tiled", "naive"])
+def test_a_tile_that_is_asked_for_has_the_same_kinds_of_sizes(name: str) -> None:
+    spec = kernels.get(name)
+    points = choose_points(spec, {"TILE_SIZE": (8, 16), "OTHER": (1,)})
+    for tile in (8, 16):
+        own = [p for p in points if p.params == {"TILE_SIZE": tile}]
+        assert {tile - 1, tile, tile + 1} <= {p.problem.n for p in own if p.problem.square}
+        assert any(len({p.problem.m, p.problem.n, p.problem.k}) == 3 for p in own)
+    assert {p.tile for p in points} == {8, 16}
+    assert all(p.spec == spec for p in points)
+    assert choose_points(spec, {}) == choose_points(spec)
+
+
+def test_a_tile_that_fits_nowhere_has_a_point_that_says_why() -> None:
+    points = choose_points(kernels.get("naive"), {"TILE_SIZE": (64, 8)})
+    assert [p.tile for p in points].count(64) == 1
+    assert len(points) > 4
+    assert unfit_reason(points[0], Device("cpu", 0, "", "", CUDA_LIMITS, 1 << 40, 1 << 40))
+
+
+@pytest.mark.parametrize(
+    ("line", "block", "edges"),
+    [
+        ("__shared__ float a[128];", "[8, 8]", {127, 128, 129}),
+        ("for (int i = 0; i < N; i += 96u) ;", "[8, 8]", {95, 96, 97}),
+        ("", "[128]", {127, 128, 129}),
+        ("__shared__ float a[256];", "[8, 8]", {257}),
+        ("__shared__ float a[512]; // 128", "[8, 8]", set()),
+    ],
+)
+def test_sizes_straddle_constants(
+    write_kernel: WriteKernel, line: str, block: str, edges: set[int]
+) -> None:
+    body = f"{SIGNATURE}\n{{\n    {line}\n{SUM}}}\n"
+    path = write_kernel("edges", body, block=block, grid="[1, 1]")
+    sizes = {point.problem.n for point in choose_points(read_kernel(path))}
+    assert {size for size in sizes if size > 90} == edges
+
+
+def test_an_overrun_past_a_constant_is_found(write_kernel: WriteKernel) -> None:
+    body = (
+        f"{SIGNATURE}\n{{\n    __shared__ float a[128];\n    int row = blockIdx.x;\n"
+        "    for (int j = threadIdx.x; j < N; j += 128) a[j] = A[row * N + j];\n"
+        "    __syncthreads();\n    for (int col = threadIdx.x; col < N; col += 128) {\n"
+        "        float acc = 0.0f;\n"
+        "        for (int k = 0; k < N; ++k) acc += a[k] * B[k * N + col];\n"
+        "        C[row * N + col] = acc;\n    }\n}\n"
+    )
+    spec = read_kernel(write_kernel("row", body, block="[128]", grid='["N"]'))
+    report = check_kernel(spec)
+    assert {f.finding.kind for f in report.findings} == {"shared-out-of-bounds"}
+    assert {f.point.problem.n for f in report.findings} == {129}
+
+
+def test_a_kernel_for_one_size_is_checked_at_that(write_kernel: WriteKernel) -> None:
+    path = write_kernel("fixed", f"{SIGNATURE}\n{{\n{SUM}}}\n")
+    spec = replace(read_kernel(path), fixed=Problem(20, 21, 22), fixed_by=("W=N",))
+    assert set(shapes(choose_points(spec))) == {str(Problem(20, 21, 22))}
+    with pytest.raises(UnfitError, match=r"M=600 N=600 K=601 alone.* --define W=N"):
+        choose_points(replace(spec, fixed=Problem(600, 600, 601)))
 
 
 # ---- refusals -----------------------------------------------------------------------------------

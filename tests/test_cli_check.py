@@ -205,3 +205,35 @@ def test_several_kernels_need_a_choice(mm: Run, tmp_path: Path) -> None:
     assert "older" not in answer.stderr
     assert mm("check", "two.cu", "--n", "8", "--tile", "8", "--entry", "mul2").returncode == 0
     assert mm("check", "tiled", "--entry", "x", "--n", "8", "--tile", "8").returncode == 0
+
+
+STRIDE = """
+__global__ void mm(const float *A, const float *B, float *C, int M, int N, int K)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float acc = 0;
+    for (int k = 0; k < K; ++k) acc += A[row * M + k] * B[k * N + col];
+    C[row * N + col] = acc;
+}
+"""
+
+
+def test_a_wrong_stride_is_found_with_a_tile_too(mm: Run, tmp_path: Path) -> None:
+    """M, N and K differ also where the tile is given."""
+    (tmp_path / "mine.cu").write_text(STRIDE)
+    answer = mm("check", "mine.cu", "--tile", "8")
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert "tile 8, N or MxNxK: 7, 8, 5x7x18" in answer.stdout
+    assert "A[row * M + k]" in answer.stdout
+
+
+def test_a_large_size_of_the_files_own_is_let_go(mm: Run, tmp_path: Path) -> None:
+    text = STRIDE.replace("int M, int N, int K", "").replace("*C, ", "*C")
+    text = text.replace("row * M", "row * N").replace("< K", "< N").replace(">= M", ">= N")
+    (tmp_path / "mine.cu").write_text("#define N 600\n" + text)
+    answer = mm("check", "mine.cu")
+    assert answer.returncode == 2
+    assert "--define N=N" in answer.stderr
+    answer = mm("check", "mine.cu", "--tile", "8", "--define", "N=N", "--n", "20")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
