@@ -73,7 +73,41 @@ def test_none_is_right(monkeypatch: pytest.MonkeyPatch, cpu: Runner) -> None:
     assert tried == ["1", "2", "3"]
     (line,) = said
     assert "none of 3 readings of the file gives the right C" in line
-    assert "--block and --grid" in line
+    assert line.endswith("so the first is measured; --grid says how it is meant")
+
+
+def test_the_hint_names_what_is_open(monkeypatch: pytest.MonkeyPatch, cpu: Runner) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(trial, "_is_right", lambda *_: False)
+    turned = replace(FIRST, arguments=tuple(map(Argument, ("B", "A", "C", "N"))))
+    spec = replace(
+        FIRST, alternatives=(turned,), notes=("A seems to be read transposed (see --trans-a)",)
+    )
+    settle(spec, cpu, said.append)
+    assert said[0].endswith("; --args and --trans-a say how it is meant")
+
+
+def test_nothing_is_said_of_readings_that_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, cpu: Runner
+) -> None:
+    """The row tells why; which reading is meant is another question."""
+    said: list[str] = []
+    monkeypatch.setattr(trial, "_is_right", lambda *_: None)
+    assert settle(replace(FIRST, alternatives=(reading(2),)), cpu, said.append) == FIRST
+    assert said == []
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("broken", ["= sum", "= UNKNOWN;"])
+def test_a_file_that_does_not_compile_is_not_settled(
+    tmp_path: Path, cpu: Runner, broken: str
+) -> None:
+    text = GUESSED.replace("DOWN", "y").replace("ACROSS", "x").replace("= sum;", broken)
+    spec = read(tmp_path, text)
+    assert spec.alternatives
+    said: list[str] = []
+    settle(spec, cpu, said.append)
+    assert said == []
 
 
 def test_what_the_options_say_holds_for_every_reading(
