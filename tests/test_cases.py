@@ -318,6 +318,11 @@ KINDS: Table = {
     "compile_error": Kind(
         changed(NAIVE, ("float acc = 0;", "float acc = 0")), "failed",
         ("compile_error.cu:", "error:")),
+    "declared_alone": Kind(
+        "__device__ float mad(float a, float b, float c);\n"
+        + changed(NAIVE, ("acc += A[row * N + k] * B[k * N + col]",
+                          "acc = mad(A[row * N + k], B[k * N + col], acc)")), "failed",
+        ("declared_alone.cu: mad is declared but not defined in this file; define it there",)),
     # Right.
     "naive": Kind(NAIVE, said=("naive.cu: kernel f; A, B, C, N; the tile is the block",)),
     "good_tiled": Kind(TILED, said=("TILE_SIZE is the tile",)),

@@ -18,6 +18,7 @@ from mmbench.device import CUDA_LIMITS
 from mmbench.errors import CompileError
 from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
+from mmbench.runners.host_messages import in_users_words
 from mmbench.spec import KernelSpec, Point
 
 _SIMT = Path(host_compiler.__file__).parent / "simt"
@@ -45,7 +46,7 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
         try:
             _run([*compiler.command, *options, "-S", str(unit), "-o", str(listing)])
         except CompileError as error:
-            raise host_compiler.in_users_words(error, spec.path) from None
+            raise in_users_words(error, spec.path) from None
         assembly = listing.read_text(encoding="utf-8", errors="surrogateescape")
         finished = with_dynamic_arrays(with_redzones(assembly))
         listing.write_text(finished, encoding="utf-8", errors="surrogateescape")

@@ -20,6 +20,7 @@ from mmbench.errors import CrashError, KernelTimeoutError, LaunchError
 from mmbench.inputs import Inputs, exact, from_memory, in_memory
 from mmbench.product import MATRICES
 from mmbench.runners import Array
+from mmbench.runners.host_messages import missing_definition
 from mmbench.spec import Dim3, Launch, Point
 
 STORE = np.dtype([("stored", "u4"), ("site", "u4"), ("thread", "u4"), ("block", "u4")])
@@ -162,6 +163,8 @@ def _raise_if_failed(point: Point, job: dict[str, Any]) -> None:
         raise CrashError(f"{point}: the kernel ended its process ({signal.Signals(-status).name})")
     if status > 0:
         said = Path(job["said"]).read_text().strip()
+        if (missing := missing_definition(said, point.spec.path)) is not None:
+            raise missing
         raise LaunchError(f"{point}: the checked run could not begin: {_last_line(said)}", said)
 
 

@@ -20,6 +20,7 @@ from mmbench import cache
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, LaunchError, UnfitError
 from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
+from mmbench.runners.host_messages import in_users_words, missing_definition
 from mmbench.runners.regions import to_block_form
 from mmbench.spec import Dim3, Launch, Point
 from mmbench.status import Status
@@ -95,7 +96,7 @@ class CpuRunner:
         try:
             path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
         except CompileError as error:
-            raise host_compiler.in_users_words(error, spec.path) from None
+            raise in_users_words(error, spec.path) from None
         if spec.static_shared is not None:
             shared = spec.static_shared.value(point.names)
         else:
@@ -226,7 +227,7 @@ class CpuKernel:
 
     def __init__(self, session: CpuSession, program: Program, point: Point, launch: Launch) -> None:
         self.session = session
-        self.library = ctypes.CDLL(program.path)
+        self.library = _loaded(program.path, point.spec.path)
         self.resources = Resources(static_shared_bytes=program.static_shared_bytes or 0)
         self.types = [
             ctypes.c_void_p if argument.is_pointer else _CTYPES[argument.ctype]
@@ -252,6 +253,15 @@ class CpuKernel:
 
     def sample(self, arguments: Sequence[Any], launches: int, cold: bool) -> float:
         return sum(self.launch(arguments) for _ in range(launches)) / launches
+
+
+def _loaded(library: str, source: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(library)
+    except OSError as error:
+        if (missing := missing_definition(str(error), source)) is not None:
+            raise missing from None
+        raise
 
 
 def _uint3(dims: Dim3) -> _Uint3:

@@ -173,18 +173,3 @@ def _commands(
         [*compiler.command, *options, "-c", str(unit), "-o", str(part)],
         [*compiler.command, "-shared", "-nostdlib", str(part), "-o", str(made)],
     ]
-
-
-_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
-
-
-def in_users_words(error: CompileError, path: Path) -> CompileError:
-    """The first error in the user's own file, with its line; wrapper lines are no one's."""
-    errors = _ERROR.findall(error.details)
-    mine = [found for found in errors if Path(found[0]).resolve() == path.resolve()]
-    if mine:
-        _, line, text = mine[0]
-        return CompileError(f"{path}:{line}: error: {text}", error.details)
-    for where, line, text in errors:
-        return CompileError(f"{where}:{line}: error: {text}", error.details)
-    return CompileError(f"{path}: the host compiler refused it", error.details)
