@@ -82,7 +82,10 @@ PURE_CALLS = words(
     "__fadd_rn __fsub_rn __fdividef sqrt sqrtf rsqrtf exp expf log logf pow powf floor "
     "floorf ceil ceilf __mul24 __umul24 umin umax __float2half __half2float __hadd __hmul "
     "__hfma __hsub __float2half_rn __int2float_rn __float2int_rn make_float2 make_float4 "
-    "make_int2 make_int4 make_float3 make_double2 make_uint2 make_uint4"
+    "make_int2 make_int4 make_float3 make_double2 make_uint2 make_uint4 make_char4 make_uchar4 "
+    "__expf __exp10f __logf __log2f __log10f __powf __sinf __cosf __tanf __tanhf __saturatef "
+    "__frcp_rn __fsqrt_rn __frsqrt_rn __fdiv_rn __dp4a __float_as_int __float_as_uint "
+    "__int_as_float __uint_as_float __mulhi __umulhi __brev __byte_perm __popc __clz __ffs"
 )
 OTHER_CALLS = words("__ldg __ldcg __ldca __ldcs assert")
 ORDERED_CALLS = words(

@@ -26,6 +26,7 @@ SIMT_INLINE void __syncwarp(unsigned mask = 0xffffffffu)
 }
 SIMT_INLINE void __threadfence() {}
 SIMT_INLINE void __threadfence_block() {}
+SIMT_INLINE void __threadfence_system() {}
 
 #define SIMT_SHUFFLE(name, mode, type)                                                    \
     template <class T> SIMT_INLINE T name(unsigned mask, T value, type argument,          \
@@ -61,14 +62,15 @@ SIMT_INLINE int __all_sync(unsigned mask, int p)
         *address = expression;                                                           \
         return old;                                                                      \
     }
-template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::type compare,
-                                           typename simt_same<T>::type value)
-{
-    checked_access(SIMT_SITE, address, sizeof(T), CHECKED_ATOMIC);
-    T old = *address;
-    if (old == compare) *address = value;
-    return old;
-}
+#define SIMT_ATOMIC_CAS(name)                                                            \
+    template <class T> SIMT_INLINE T name(T *address, typename simt_same<T>::type compare, \
+                                          typename simt_same<T>::type v)                 \
+    {                                                                                    \
+        checked_access(SIMT_SITE, address, sizeof(T), CHECKED_ATOMIC);                   \
+        T old = *address;                                                                \
+        if (old == compare) *address = v;                                                \
+        return old;                                                                      \
+    }
 
 /* ---- loads and stores with a cache hint ---- */
 #define SIMT_CACHED_LOAD(name)                                      \
@@ -89,8 +91,12 @@ SIMT_CACHED_LOAD(__ldg)
 SIMT_CACHED_LOAD(__ldcg)
 SIMT_CACHED_LOAD(__ldca)
 SIMT_CACHED_LOAD(__ldcs)
+SIMT_CACHED_LOAD(__ldcv)
+SIMT_CACHED_LOAD(__ldlu)
 SIMT_CACHED_STORE(__stcg)
 SIMT_CACHED_STORE(__stcs)
+SIMT_CACHED_STORE(__stwb)
+SIMT_CACHED_STORE(__stwt)
 
 #undef assert
 #define assert(condition) \
@@ -120,6 +126,9 @@ SIMT_INLINE void simt_assert(const char *condition)
         return *this;                                                                        \
     }
 #define SIMT_PLAIN __attribute__((no_sanitize("thread"))) constexpr
+#define SIMT_VECTOR1(name, type)                                                             \
+    struct name { type x; };                                                                 \
+    SIMT_INLINE name make_##name(type x) { return {x}; }
 #define SIMT_VECTOR2(name, type)                                                             \
     struct __attribute__((aligned(2 * sizeof(type)))) name {                                 \
         type x, y;                                                                           \

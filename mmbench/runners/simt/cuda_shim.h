@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <utility>
 
 #include "simt.h"
@@ -77,6 +78,7 @@ SIMT_INLINE void __syncwarp(unsigned mask = 0xffffffffu)
 }
 SIMT_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 SIMT_INLINE void __threadfence_block() {}
+SIMT_INLINE void __threadfence_system() { __threadfence(); }
 
 #define SIMT_SHUFFLE(name, mode, type)                                            \
     template <class T> SIMT_INLINE T name(unsigned mask, T value, type argument,  \
@@ -113,25 +115,33 @@ template <class T, class F> SIMT_INLINE T simt_atomic(T *address, F change)
     {                                                                                       \
         return simt_atomic(address, [=](T old) -> T { return expression; });                \
     }
-template <class T> SIMT_INLINE T atomicCAS(T *address, typename simt_same<T>::type compare,
-                                           typename simt_same<T>::type value)
-{
-    return simt_atomic(address, [=](T old) -> T { return old == compare ? value : old; });
-}
+#define SIMT_ATOMIC_CAS(name)                                                               \
+    template <class T> SIMT_INLINE T name(T *address, typename simt_same<T>::type compare,  \
+                                          typename simt_same<T>::type v)                    \
+    {                                                                                       \
+        return simt_atomic(address, [=](T old) -> T { return old == compare ? v : old; });  \
+    }
 
 /* ---- loads and stores with a cache hint ---- */
 template <class T> SIMT_INLINE T __ldg(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldcg(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldca(const T *p) { return *p; }
 template <class T> SIMT_INLINE T __ldcs(const T *p) { return *p; }
+template <class T> SIMT_INLINE T __ldcv(const T *p) { return *p; }
+template <class T> SIMT_INLINE T __ldlu(const T *p) { return *p; }
 template <class T> SIMT_INLINE void __stcg(T *p, T v) { *p = v; }
 template <class T> SIMT_INLINE void __stcs(T *p, T v) { *p = v; }
+template <class T> SIMT_INLINE void __stwb(T *p, T v) { *p = v; }
+template <class T> SIMT_INLINE void __stwt(T *p, T v) { *p = v; }
 
 #undef assert
 #define assert(condition) \
     ((condition) ? (void)0 : simt_assert_failed(#condition, __FILE__, __LINE__))
 #define __trap() __builtin_trap()
 
+#define SIMT_VECTOR1(name, type) \
+    struct name { type x; };     \
+    SIMT_INLINE name make_##name(type x) { return {x}; }
 #define SIMT_VECTOR2(name, type)                                           \
     struct __attribute__((aligned(2 * sizeof(type)))) name { type x, y; }; \
     SIMT_INLINE name make_##name(type x, type y) { return {x, y}; }
@@ -145,61 +155,49 @@ template <class T> SIMT_INLINE void __stcs(T *p, T v) { *p = v; }
     SIMT_INLINE name make_##name(type x, type y, type z, type w) { return {x, y, z, w}; }
 #endif /* SIMT_CHECKED */
 
-/* The atomics, by what each stores; both builds define how (SIMT_ATOMIC). */
-SIMT_ATOMIC(atomicAdd, old + v)
-SIMT_ATOMIC(atomicSub, old - v)
-SIMT_ATOMIC(atomicExch, (void(old), v))
-SIMT_ATOMIC(atomicMin, old < v ? old : v)
-SIMT_ATOMIC(atomicMax, old > v ? old : v)
-SIMT_ATOMIC(atomicAnd, old & v)
-SIMT_ATOMIC(atomicOr, old | v)
-SIMT_ATOMIC(atomicXor, old ^ v)
-SIMT_ATOMIC(atomicInc, old >= v ? 0 : old + 1)
-SIMT_ATOMIC(atomicDec, old == 0 || old > v ? v : old - 1)
-
-/* ---- device functions ---- */
-SIMT_INLINE float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
-SIMT_INLINE double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-SIMT_INLINE float __fadd_rn(float a, float b) { return a + b; }
-SIMT_INLINE float __fmul_rn(float a, float b) { return a * b; }
-SIMT_INLINE int __mul24(int a, int b) { return a * b; }
-SIMT_INLINE unsigned __umul24(unsigned a, unsigned b) { return a * b; }
-SIMT_INLINE int __popc(unsigned v) { return __builtin_popcount(v); }
-SIMT_INLINE int __clz(int v) { return v ? __builtin_clz((unsigned)v) : 32; }
-SIMT_INLINE int __ffs(int v) { return __builtin_ffs(v); }
-#define SIMT_MIN_MAX(type)                                             \
-    SIMT_INLINE constexpr type min(type a, type b) { return b < a ? b : a; } \
-    SIMT_INLINE constexpr type max(type a, type b) { return a < b ? b : a; }
-SIMT_MIN_MAX(int)
-SIMT_MIN_MAX(unsigned)
-SIMT_MIN_MAX(long)
-SIMT_MIN_MAX(unsigned long)
-SIMT_MIN_MAX(long long)
-SIMT_MIN_MAX(unsigned long long)
-SIMT_MIN_MAX(float)
-SIMT_MIN_MAX(double)
-#define SIMT_MIN_MAX_MIX(type, other)                                              \
-    SIMT_INLINE constexpr type min(type a, other b) { return min(a, (type)b); }    \
-    SIMT_INLINE constexpr type min(other a, type b) { return min((type)a, b); }    \
-    SIMT_INLINE constexpr type max(type a, other b) { return max(a, (type)b); }    \
-    SIMT_INLINE constexpr type max(other a, type b) { return max((type)a, b); }
-SIMT_MIN_MAX_MIX(unsigned, int)
-SIMT_MIN_MAX_MIX(unsigned long, long)
-SIMT_MIN_MAX_MIX(unsigned long long, long long)
-SIMT_MIN_MAX_MIX(double, float)
+/* The atomics, by what each stores; both builds define how (SIMT_ATOMIC). To a host the three
+ * scopes are one. */
+#define SIMT_ATOMICS(name, expression)        \
+    SIMT_ATOMIC(name, expression)             \
+    SIMT_ATOMIC(name##_block, expression)     \
+    SIMT_ATOMIC(name##_system, expression)
+SIMT_ATOMICS(atomicAdd, old + v)
+SIMT_ATOMICS(atomicSub, old - v)
+SIMT_ATOMICS(atomicExch, (void(old), v))
+SIMT_ATOMICS(atomicMin, old < v ? old : v)
+SIMT_ATOMICS(atomicMax, old > v ? old : v)
+SIMT_ATOMICS(atomicAnd, old & v)
+SIMT_ATOMICS(atomicOr, old | v)
+SIMT_ATOMICS(atomicXor, old ^ v)
+SIMT_ATOMICS(atomicInc, old >= v ? 0 : old + 1)
+SIMT_ATOMICS(atomicDec, old == 0 || old > v ? v : old - 1)
+SIMT_ATOMIC_CAS(atomicCAS)
+SIMT_ATOMIC_CAS(atomicCAS_block)
+SIMT_ATOMIC_CAS(atomicCAS_system)
 
 /* ---- vector types ---- */
-SIMT_VECTOR2(float2, float)
-SIMT_VECTOR3(float3, float)
-SIMT_VECTOR4(float4, float)
-SIMT_VECTOR2(double2, double)
-SIMT_VECTOR4(double4, double)
-SIMT_VECTOR2(int2, int)
-SIMT_VECTOR3(int3, int)
-SIMT_VECTOR4(int4, int)
+#define SIMT_VECTORS(name, type)  \
+    SIMT_VECTOR1(name##1, type)   \
+    SIMT_VECTOR2(name##2, type)   \
+    SIMT_VECTOR3(name##3, type)   \
+    SIMT_VECTOR4(name##4, type)
+SIMT_VECTORS(char, signed char)
+SIMT_VECTORS(uchar, unsigned char)
+SIMT_VECTORS(short, short)
+SIMT_VECTORS(ushort, unsigned short)
+SIMT_VECTORS(int, int)
+SIMT_VECTORS(long, long)
+SIMT_VECTORS(ulong, unsigned long)
+SIMT_VECTORS(longlong, long long)
+SIMT_VECTORS(ulonglong, unsigned long long)
+SIMT_VECTORS(float, float)
+SIMT_VECTORS(double, double)
+SIMT_VECTOR1(uint1, unsigned)
 SIMT_VECTOR2(uint2, unsigned)
 SIMT_VECTOR4(uint4, unsigned)
 SIMT_INLINE uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+
+#include "cuda_functions.h"
 
 /* ---- how the runner calls an entry point, whatever its parameters are ---- */
 template <class... P, size_t... I>
