@@ -326,6 +326,8 @@ KINDS: Table = {
     # Right.
     "naive": Kind(NAIVE, said=("naive.cu: kernel f; A, B, C, N; the tile is the block",)),
     "good_tiled": Kind(TILED, said=("TILE_SIZE is the tile",)),
+    "fast_math": Kind(
+        changed(NAIVE, ("= acc;", "= acc * __fdividef(__expf(0.0f), __cosf(0.0f));"))),
     "double": Kind(NAIVE.replace("float", "double")),
     "extern_c": Kind('extern "C" ' + NAIVE.replace("float *", "float *__restrict__ ")),
     "extern_c_block": Kind('extern "C" {\n' + TILED + "}\n"),
@@ -408,6 +410,9 @@ KINDS: Table = {
     "ptx": Kind(
         changed(NAIVE, (STORE, 'asm volatile("membar.gl;"); ' + STORE)), "skipped",
         ("needs a GPU: inline PTX",)),
+    "warp_match": Kind(
+        changed(NAIVE, (STORE, "if (__match_any_sync(0xffffffffu, row)) " + STORE)), "skipped",
+        ("the cpu runner has no __match_any_sync; run it on a GPU",)),
     "grid_over_65535": Kind(
         general(F3_MNK), "skipped", ("grid (1, 70000, 1) is over the limit of 65535 in y",),
         ("--m", "70000", "--n", "4", "--k", "4", "--block", "16,1", "--grid", "ceil(N/16),M")),

@@ -14,11 +14,12 @@ import time
 from pathlib import Path
 
 from mmbench import cache
+from mmbench.check.unsupported import cannot_be_checked
 from mmbench.device import CUDA_LIMITS
 from mmbench.errors import CompileError
 from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
-from mmbench.runners.host_messages import in_users_words
+from mmbench.runners.host_messages import cuda_name_missing, in_users_words
 from mmbench.spec import KernelSpec, Point
 
 _SIMT = Path(host_compiler.__file__).parent / "simt"
@@ -31,7 +32,8 @@ _REDZONE_BYTES = 256  # between shared arrays; a multiple of all banks' width, s
 def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
     """Build a point's kernel as a library; return it and the seconds it took, 0 if it was there.
 
-    Raise CompileError with the user's own file and line.
+    Raise CompileError with the user's own file and line, UnsupportedError where the shim lacks a
+    device function.
     """
     spec = point.spec
     options = (*_kernel_options(compiler, spec), *point.defines)
@@ -46,6 +48,8 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
         try:
             _run([*compiler.command, *options, "-S", str(unit), "-o", str(listing)])
         except CompileError as error:
+            if (missing := cuda_name_missing(error, spec.path)) is not None:
+                raise cannot_be_checked(spec.path, missing[1], missing[0]) from None
             raise in_users_words(error, spec.path) from None
         assembly = listing.read_text(encoding="utf-8", errors="surrogateescape")
         finished = with_dynamic_arrays(with_redzones(assembly))

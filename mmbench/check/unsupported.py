@@ -29,7 +29,12 @@ def refuse_unsupported(path: Path, source: str, entry: str) -> None:
         return
     start, name = min(found)
     line = text.count("\n", 0, start) + 1
-    raise UnsupportedError(
+    raise cannot_be_checked(path, line, name)
+
+
+def cannot_be_checked(path: Path, line: int, name: str) -> UnsupportedError:
+    """The error for a construct, by its name and its line."""
+    return UnsupportedError(
         f"{path}:{line}: {name} cannot be checked on the host; check this kernel on a GPU"
     )
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from mmbench import cache
 from mmbench.device import CUDA_LIMITS, Device
-from mmbench.errors import CompileError, LaunchError, UnfitError
+from mmbench.errors import CompileError, LaunchError, UnfitError, WrongRunnerError
 from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
 from mmbench.runners.host_messages import in_users_words, missing_definition
 from mmbench.runners.regions import to_block_form
@@ -84,7 +84,7 @@ class CpuRunner:
         if block_form is not None:
             try:
                 return self._build(point, block_form, True)
-            except CompileError:
+            except (CompileError, WrongRunnerError):
                 pass  # the thread form is compiled as written: its messages are the user's
         return self._build(point, spec.source, False)
 
