@@ -36,15 +36,15 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
     device function.
     """
     spec = point.spec
-    options = (*_kernel_options(compiler, spec), *point.defines)
+    options = _kernel_options(compiler, spec)
     text = cache.with_headers(spec.source, spec.folders) + _runtime_text()
-    library = _place("kernel", compiler, text, str(spec.path.resolve()), *options)
+    library = _place("kernel", compiler, text, str(spec.path.resolve()), *options, *point.defines)
     if library.exists():
         return library, 0.0
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
         unit, listing = Path(scratch, "unit.cpp"), Path(scratch, "unit.s")
-        unit.write_text(_unit(spec), encoding="utf-8", errors="surrogateescape")
+        unit.write_text(_unit(point), encoding="utf-8", errors="surrogateescape")
         try:
             _run([*compiler.command, *options, "-S", str(unit), "-o", str(listing)])
         except CompileError as error:
@@ -105,12 +105,14 @@ def _kernel_options(compiler: HostCompiler, spec: KernelSpec) -> tuple[str, ...]
     return ("-x", "c++", "-std=c++17", *_DEBUG, *checks, "-DSIMT_CHECKED", *shim, *beside)
 
 
-def _unit(spec: KernelSpec) -> str:
+def _unit(point: Point) -> str:
     """The translation unit: the user's text at its own line numbers, then how to call it."""
+    spec = point.spec
     return (
+        f"{host_compiler.define_lines(point.defines)}"
         f'#line 1 "{spec.path.resolve()}"\n{spec.source}\n#line 1 "mmbench"\n'
-        f'extern "C" __attribute__((no_sanitize("thread"))) void simt_entry(void **arguments) '
-        f"{{ simt_call(&{spec.entry}, arguments); }}\n"
+        f'extern "C" __attribute__((no_sanitize("thread"))) void simt_entry(void **simt_arguments) '
+        f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )
 
 

@@ -90,8 +90,8 @@ class CpuRunner:
 
     def _build(self, point: Point, source: str, block_form: bool) -> Program:
         spec = point.spec
-        defines = point.defines + (("-DSIMT_BLOCK_FORM",) if block_form else ())
-        flags = (*host_compiler.kernel_flags(), *defines, *host_compiler.include_flags(spec))
+        form = ("-DSIMT_BLOCK_FORM",) if block_form else ()
+        flags = (*host_compiler.kernel_flags(), *form, *host_compiler.include_flags(spec))
         identity = cache.with_headers(source, spec.folders) + host_compiler.shim_identity()
         try:
             path, seconds = host_compiler.build(_unit(point, source), flags, identity, ".cpp")
@@ -124,8 +124,10 @@ def _unit(point: Point, source: str) -> str:
         for ctype, name in dict.fromkeys(_DYNAMIC_SHARED.findall(source))
     )
     return (
-        f'#line 1 "{spec.path}"\n{source}\n#line 1 "mmbench"\n{dynamic}'
-        f'extern "C" void simt_entry(void **arguments) {{ simt_call(&{spec.entry}, arguments); }}\n'
+        f'{host_compiler.define_lines(point.defines)}#line 1 "{spec.path}"\n{source}\n'
+        f'#line 1 "mmbench"\n{dynamic}'
+        f'extern "C" void simt_entry(void **simt_arguments) '
+        f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )
 
 

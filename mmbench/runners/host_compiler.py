@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache as memoize
 from pathlib import Path
@@ -115,6 +116,12 @@ def kernel_flags() -> tuple[str, ...]:
         "-x", "c++", "-std=c++17", "-O3", "-fopenmp-simd", "-fno-math-errno",
         "-include", str(_SIMT / "cuda_shim.h"), "-I", str(_SIMT), "-I", str(_SIMT / "include"),
     )  # fmt: skip
+
+
+def define_lines(options: Sequence[str]) -> str:
+    """A kernel's -D options as text: placed behind the shim, no name of theirs reaches into it."""
+    pairs = (option.removeprefix("-D").partition("=") for option in options)
+    return '#line 1 "mmbench"\n' + "".join(f"#define {name} {text}\n" for name, _, text in pairs)
 
 
 def include_flags(spec: KernelSpec) -> tuple[str, ...]:

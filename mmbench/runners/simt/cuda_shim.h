@@ -59,13 +59,19 @@ template <class T> struct simt_same { typedef T type; };
 #define SIMT_INLINE static inline __attribute__((always_inline, unused))
 
 /* In block form one call runs a whole block, and the rewritten kernel has its own threadIdx. */
+SIMT_INLINE const uint3 &simt_thread_idx()
+{
+    return simt_self->thread_idx[simt_self->current - simt_self->slots];
+}
+SIMT_INLINE const uint3 &simt_block_idx() { return simt_self->block_idx; }
+SIMT_INLINE const uint3 &simt_block_dim() { return simt_self->block_dim; }
+SIMT_INLINE const uint3 &simt_grid_dim() { return simt_self->grid_dim; }
 #ifndef SIMT_BLOCK_FORM
-#define threadIdx \
-    (*(const uint3 *)&simt_self->thread_idx[simt_self->current - simt_self->slots])
+#define threadIdx simt_thread_idx()
 #endif
-#define blockIdx (*(const uint3 *)&simt_self->block_idx)
-#define blockDim (*(const uint3 *)&simt_self->block_dim)
-#define gridDim (*(const uint3 *)&simt_self->grid_dim)
+#define blockIdx simt_block_idx()
+#define blockDim simt_block_dim()
+#define gridDim simt_grid_dim()
 
 /* ---- barriers and warps ---- */
 SIMT_INLINE void __syncthreads() { simt_syncthreads(); }
