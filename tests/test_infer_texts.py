@@ -451,6 +451,7 @@ CASES = {
     "a flat block of tiles": Case(
         kernel(SQUARE, STRIDED + PRODUCT), block="256",
         grid="ceil_div(N, 16), ceil_div(N, 16)", tiles=(), run=True),
+    "extern shared memory of a size": Case(DYNAMIC.replace("s[]", "s[2048]"), run=True),
     "dynamic shared memory": Case(DYNAMIC, shared="8 * TILE_SIZE * TILE_SIZE", run=True),
     "numbered through": Case(kernel(SQUARE, FLAT), block="256", grid="ceil_div(N * N, 256)",
                              tiles=(), run=True),

@@ -20,6 +20,7 @@ from mmbench.errors import CompileError
 from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
 from mmbench.runners.host_messages import cuda_name_missing, in_users_words
+from mmbench.runners.shared_arrays import sized_as_static
 from mmbench.spec import KernelSpec, Point
 
 _SIMT = Path(host_compiler.__file__).parent / "simt"
@@ -110,7 +111,7 @@ def _unit(point: Point) -> str:
     spec = point.spec
     return (
         f"{host_compiler.define_lines(point.defines)}"
-        f'#line 1 "{spec.path.resolve()}"\n{spec.source}\n#line 1 "mmbench"\n'
+        f'#line 1 "{spec.path.resolve()}"\n{sized_as_static(spec.source)}\n#line 1 "mmbench"\n'
         f'extern "C" __attribute__((no_sanitize("thread"))) void simt_entry(void **simt_arguments) '
         f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )

@@ -32,7 +32,8 @@ def find_dynamic(source: Source, needed: set[str], types: dict[str, str]) -> Dyn
             for declarator in node.children_by_field_name("declarator"):
                 kind = text(node.child_by_field_name("type"))
                 name = declared(declarator)
-                if name in needed:
+                sized = declarator.child_by_field_name("size") is not None  # nvcc: a plain array
+                if name in needed and not sized:
                     return Dynamic(name, BYTES.get(types.get(kind, kind), 0), types)
     return None
 

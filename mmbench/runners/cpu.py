@@ -19,15 +19,21 @@ import numpy as np
 from mmbench import cache
 from mmbench.device import CUDA_LIMITS, Device
 from mmbench.errors import CompileError, LaunchError, UnfitError, WrongRunnerError
-from mmbench.runners import Array, Kernel, Program, Resources, as_bytes, blas, host_compiler
+from mmbench.runners import (
+    Array,
+    Kernel,
+    Program,
+    Resources,
+    as_bytes,
+    blas,
+    host_compiler,
+    shared_arrays,
+)
 from mmbench.runners.host_messages import in_users_words, missing_definition
 from mmbench.runners.regions import to_block_form
 from mmbench.spec import Dim3, Launch, Point
 from mmbench.status import Status
 
-_DYNAMIC_SHARED = re.compile(
-    r"\bextern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w:\s]+?)\s*\b(\w+)\s*\[\s*\]"
-)
 _CTYPES: dict[str, type[Any]] = {
     "int": ctypes.c_int32, "unsigned": ctypes.c_uint32, "unsigned int": ctypes.c_uint32,
     "size_t": ctypes.c_uint64, "long long": ctypes.c_int64,
@@ -78,15 +84,15 @@ class CpuRunner:
         spec = point.spec
         if spec.library:
             return Program(path="", symbol=spec.library, compile_seconds=None)
-        block_form = None
+        source, block_form = shared_arrays.sized_as_static(spec.source), None
         if not _is_disabled("MMBENCH_NO_BLOCK_FORM"):
-            block_form = to_block_form(spec.source, spec.entry)
+            block_form = to_block_form(source, spec.entry)
         if block_form is not None:
             try:
                 return self._build(point, block_form, True)
             except (CompileError, WrongRunnerError):
                 pass  # the thread form is compiled as written: its messages are the user's
-        return self._build(point, spec.source, False)
+        return self._build(point, source, False)
 
     def _build(self, point: Point, source: str, block_form: bool) -> Program:
         spec = point.spec
@@ -119,13 +125,9 @@ def _is_disabled(variable: str) -> bool:
 def _unit(point: Point, source: str) -> str:
     """The translation unit: the user's text at its own line numbers, then how to call it."""
     spec = point.spec
-    dynamic = "".join(
-        f"thread_local {ctype} {name}[{CUDA_LIMITS.dynamic_shared_bytes} / sizeof({ctype})];\n"
-        for ctype, name in dict.fromkeys(_DYNAMIC_SHARED.findall(source))
-    )
     return (
         f'{host_compiler.define_lines(point.defines)}#line 1 "{spec.path}"\n{source}\n'
-        f'#line 1 "mmbench"\n{dynamic}'
+        f'#line 1 "mmbench"\n{shared_arrays.definitions(source)}'
         f'extern "C" void simt_entry(void **simt_arguments) '
         f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )
@@ -133,8 +135,7 @@ def _unit(point: Point, source: str) -> str:
 
 def _static_shared_bytes(library: Path, source: str) -> int:
     """Bytes of a kernel's shared arrays, without those that stand in for dynamic ones."""
-    dynamic = len(set(_DYNAMIC_SHARED.findall(source))) * CUDA_LIMITS.dynamic_shared_bytes
-    return _thread_local_bytes(library) - dynamic
+    return _thread_local_bytes(library) - shared_arrays.dynamic_bytes(source)
 
 
 def _thread_local_bytes(library: Path) -> int:
