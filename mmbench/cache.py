@@ -66,6 +66,13 @@ def with_headers(text: str, folders: Sequence[Path]) -> str:
     """A source's text followed by that of each local header it includes, in a fixed order.
 
     What a compiled kernel is keyed on: an edit of a header must not find the old binary.
+    """
+    return "\0".join([text, *local_headers(text, folders)])
+
+
+def local_headers(text: str, folders: Sequence[Path]) -> list[str]:
+    """The texts of the local headers that a source includes, and of those that they include.
+
     ``folders`` are that of the source, and the further ones in which headers are looked for.
     """
     seen: dict[Path, str] = {}
@@ -80,4 +87,4 @@ def with_headers(text: str, folders: Sequence[Path]) -> str:
                         seen[path] = path.read_text(encoding="utf-8", errors="replace")
                         waiting.append((seen[path], path.parent))
                     break
-    return "\0".join([text, *(seen[path] for path in sorted(seen))])
+    return [seen[path] for path in sorted(seen)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from mmbench import cache
 from mmbench.device import Device
 from mmbench.expressions import ExpressionError
 from mmbench.gpu_only import needs_gpu
 from mmbench.metrics import compulsory_bytes
-from mmbench.spec import Launch, Point
+from mmbench.spec import KernelSpec, Launch, Point
 
 # Device copies, host copies for the checks, and a float64 slice of each.
 _HOST_COPIES = 3
@@ -20,10 +21,15 @@ def unfit_reason(point: Point, device: Device) -> str | None:
     return next(_reasons(point, device), None)
 
 
+def gpu_need(spec: KernelSpec) -> str:
+    """The first construct of a kernel that needs a GPU, in words; "" where there is none."""
+    return needs_gpu(spec.source, "\n".join(cache.local_headers(spec.source, spec.folders)))
+
+
 def _reasons(point: Point, device: Device) -> Iterator[str]:
     spec, problem, names = point.spec, point.problem, point.names
     if device.runner not in spec.runners:
-        need = needs_gpu(spec.source)
+        need = gpu_need(spec)
         yield f"needs a GPU: {need}" if need else f"runs on {' and '.join(spec.runners)} only"
     if not problem.square and not spec.rectangular:
         yield "the kernel takes square matrices only (M = N = K)"

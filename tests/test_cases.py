@@ -254,6 +254,27 @@ __global__ void f(const half *A, const half *B, float *C, int N)
 }
 """
 STORE = "C[row * N + col] = acc;"
+IDLE = """\
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <mma.h>
+#include <cooperative_groups.h>
+#include <cuda_pipeline.h>
+#include <cuda/barrier>
+#include <cuda/std/limits>
+namespace cg = cooperative_groups;
+using namespace nvcuda;
+#define HALF2(x) (*reinterpret_cast<half2 *>(&(x)))
+#define COPY(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(to))
+typedef __half element;
+__device__ element twice(element x) { return HALF2(x).x + x; }
+struct Pair { element first, second; };
+"""
+BESIDE_WMMA = IDLE + NAIVE + WMMA.replace("void f", "void by_wmma")
+BY_HELPERS = changed(
+    NAIVE, ("acc += A[row * N + k]", "acc += through(A[row * N + k])")
+)  # fmt: skip
+THROUGH = "__device__ float through(float x) { return BODY; }\n"
 MULTIPLES = "multiples of the tile"
 
 
@@ -406,6 +427,23 @@ KINDS: Table = {
         + NAIVE.replace("void f", "void __launch_bounds__(LIMIT, 2) f"),
         "skipped", ("__launch_bounds__ allows 64 threads a block",)),
     "half": Kind(NAIVE.replace("float", "half"), "skipped", ("needs a GPU: half precision",)),
+    "half_through_a_function": Kind(
+        IDLE + THROUGH.replace("BODY", "__half2float(__float2half(x))") + BY_HELPERS,
+        "skipped", ("needs a GPU: half precision",)),
+    "half_through_a_type": Kind(
+        IDLE + THROUGH.replace("BODY", "Pair p; return x") + BY_HELPERS,
+        "skipped", ("needs a GPU: half precision",)),
+    "ptx_through_a_macro": Kind(
+        IDLE + THROUGH.replace("BODY", "0 * x; COPY(x, x)") + BY_HELPERS,
+        "skipped", ("needs a GPU: inline PTX",)),
+    "a_group_of_threads": Kind(
+        IDLE + NAIVE.replace("{", "{ cg::thread_block all = cg::this_thread_block();", 1),
+        "skipped", ("needs a GPU: cooperative groups",)),
+    "wmma_beside_it": Kind(
+        BESIDE_WMMA, "skipped", ("needs a GPU: half precision",), (*EDGE, "--entry", "by_wmma")),
+    # What is in the file for other kernels does not hinder this one.
+    "nothing_used": Kind(IDLE + NAIVE),
+    "another_uses_it": Kind(BESIDE_WMMA, options=(*EDGE, "--entry", "f")),
     "wmma": Kind(WMMA, "skipped", ("needs a GPU: ",), ("--n", "32", "--tile", "16")),
     "ptx": Kind(
         changed(NAIVE, (STORE, 'asm volatile("membar.gl;"); ' + STORE)), "skipped",

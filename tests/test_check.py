@@ -347,14 +347,13 @@ def test_a_kernel_for_one_size_is_checked_at_that(write_kernel: WriteKernel) -> 
     ("text", "name"),
     [
         ('asm volatile("bar.sync 0;");', "inline PTX"),
-        ("#include <mma.h>", "wmma"),
         ("nvcuda::wmma::fill_fragment(f, 0.0f);", "wmma"),
-        ("namespace cg = cooperative_groups;", "cooperative groups"),
-        ("#include <cuda/pipeline>", "cuda::pipeline"),
+        ("namespace cg = cooperative_groups;\nvoid g() { cg::this_grid(); }", "cooperative groups"),
+        ("#include <cuda/pipeline>\ncuda::pipeline<cuda::thread_scope_block> p;", "cuda::pipeline"),
         ("cuda::barrier<cuda::thread_scope_block> b;", "cuda::barrier"),
         ("__pipeline_memcpy_async(a, b, 16);", "cp.async"),
         ("__half h = __float2half(1.0f);", "half precision"),
-        ("#include <cuda_fp16.h>", "half precision"),
+        ("#include <cuda_fp16.h>\nhalf h;", "half precision"),
         ("float v = tex2D<float>(t, x, y);", "textures"),
         ("__global__ void k() { other<<<1, 1>>>(); }", "dynamic parallelism"),
     ],
@@ -365,6 +364,12 @@ def test_what_needs_a_gpu_is_refused_by_name_and_line(text: str, name: str) -> N
         refuse_unsupported(Path("k.cu"), source, "matmul")
     assert caught.value.message.startswith("k.cu:3: ")
     assert name in caught.value.message
+
+
+def test_what_is_included_and_not_used_is_checked(write_kernel: WriteKernel) -> None:
+    before = "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
+    body = f"{before}{SIGNATURE}\n{{\n{SUM}    C[row * N + col] = acc;\n}}\n"
+    assert check(write_kernel("idle", body)).ok
 
 
 def test_comments_and_texts_are_no_code() -> None:

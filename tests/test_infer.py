@@ -128,6 +128,36 @@ def test_the_host_goes_and_what_the_kernel_needs_stays(tmp_path: Path) -> None:
         assert stays in source
 
 
+HALVES = """\
+#include <cuda_fp16.h>
+__global__ void halves(const __half *A, const __half *B, __half *C, int N)
+{
+    int i = blockIdx.y * blockDim.y + threadIdx.y, j = blockIdx.x * blockDim.x + threadIdx.x;
+    float acc = 0;
+    for (int k = 0; k < N; k++) acc += __half2float(A[i * N + k]) * __half2float(B[k * N + j]);
+    C[i * N + j] = __float2half(acc);
+}
+"""
+
+
+@pytest.mark.parametrize(("entry", "runners"), [("f", ("cuda", "cpu")), ("halves", ("cuda",))])
+def test_what_needs_a_gpu_is_asked_of_the_chosen_kernel(
+    tmp_path: Path, entry: str, runners: tuple[str, ...]
+) -> None:
+    spec = read(tmp_path, HALVES + kernel(SQUARE), entry).spec
+    assert spec.runners == runners
+    assert "#include <cuda_fp16.h>" in spec.source  # for nvcc
+
+
+def test_a_local_header_may_need_what_is_included(tmp_path: Path) -> None:
+    text = '#include <cuda_fp16.h>\n#include "mine.cuh"\n' + kernel(SQUARE)
+    header = tmp_path / "mine.cuh"
+    header.write_text("__device__ float wide(__half x) { return __half2float(x); }\n")
+    assert read(tmp_path, text).spec.runners == ("cuda",)
+    header.write_text("__device__ float wide(float x) { return x; }\n")
+    assert read(tmp_path, text).spec.runners == ("cuda", "cpu")
+
+
 def test_the_kernels_of_a_file_are_listed(tmp_path: Path) -> None:
     signature = "const float *A, const float *B, float *C, int N"
     text = f"// __global__ void old(float *A) {{}}\n{kernel(signature)}"

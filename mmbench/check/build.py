@@ -38,7 +38,7 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
     """
     spec = point.spec
     options = _kernel_options(compiler, spec)
-    text = cache.with_headers(spec.source, spec.folders) + _runtime_text()
+    text = cache.with_headers(host_compiler.host_source(spec), spec.folders) + _runtime_text()
     library = _place("kernel", compiler, text, str(spec.path.resolve()), *options, *point.defines)
     if library.exists():
         return library, 0.0
@@ -111,7 +111,8 @@ def _unit(point: Point) -> str:
     spec = point.spec
     return (
         f"{host_compiler.define_lines(point.defines)}"
-        f'#line 1 "{spec.path.resolve()}"\n{sized_as_static(spec.source)}\n#line 1 "mmbench"\n'
+        f'#line 1 "{spec.path.resolve()}"\n{sized_as_static(host_compiler.host_source(spec))}\n'
+        '#line 1 "mmbench"\n'
         f'extern "C" __attribute__((no_sanitize("thread"))) void simt_entry(void **simt_arguments) '
         f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )

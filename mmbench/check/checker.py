@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from mmbench import cache
 from mmbench.check.build import build_kernel, build_runtime
 from mmbench.check.comparison import Comparison
 from mmbench.check.consequences import in_light_of, over_points, settle
@@ -114,7 +115,8 @@ def _report(
 
 def _build(point: Point, chosen: HostCompiler | None) -> tuple[Libraries, float]:
     spec = point.spec
-    refuse_unsupported(spec.path, spec.source, spec.entry)
+    headers = "\n".join(cache.local_headers(spec.source, spec.folders))
+    refuse_unsupported(spec.path, spec.source, spec.entry, headers)
     compiler = chosen or host_compiler.find()
     kernel, seconds = build_kernel(point, compiler)
     return Libraries(kernel, build_runtime(compiler), read_debug_info(kernel)), seconds

@@ -18,10 +18,13 @@ class UnsupportedError(MmbenchError):
 _LAUNCH = re.compile(r"<<<")
 
 
-def refuse_unsupported(path: Path, source: str, entry: str) -> None:
-    """Raise UnsupportedError at the first construct that cannot be checked here."""
+def refuse_unsupported(path: Path, source: str, entry: str, headers: str = "") -> None:
+    """Raise UnsupportedError at the first construct that cannot be checked here.
+
+    ``headers`` is the text of the local headers.
+    """
     text = without_comments(source)
-    found = gpu_constructs(source)
+    found = gpu_constructs(source, headers)
     launch = _launch_in_kernel(text, entry)
     if launch is not None:
         found.append((launch, "a launch from inside a kernel (dynamic parallelism)"))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mmbench import cache
 from mmbench.errors import UsageError
 from mmbench.expressions import Expression
 from mmbench.gpu_only import needs_gpu
@@ -406,11 +407,16 @@ def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> Kernel
         dynamic_shared=Expression(launch.shared) if launch.shared else None,
         product=Product(a, c),
         requires=_requirements(reading, launch),
-        runners=("cuda",) if needs_gpu(source) else ("cuda", "cpu"),
+        runners=_runners(path, source, reading.overrides),
         fixed=reading.sizes.problem(roles.sizes),
         fixed_by=reading.sizes.freed(roles.sizes),
         tile_name=tile.name or PARAMETER,
     )
+
+
+def _runners(path: Path, source: str, overrides: Overrides) -> tuple[str, ...]:
+    headers = cache.local_headers(source, (path.parent, *overrides.includes))
+    return ("cuda",) if needs_gpu(source, "\n".join(headers)) else ("cuda", "cpu")
 
 
 def _requirements(reading: _Reading, launch: _Launch) -> tuple[tuple[Expression, str], ...]:

@@ -84,7 +84,8 @@ class CpuRunner:
         spec = point.spec
         if spec.library:
             return Program(path="", symbol=spec.library, compile_seconds=None)
-        source, block_form = shared_arrays.sized_as_static(spec.source), None
+        source = shared_arrays.sized_as_static(host_compiler.host_source(spec))
+        block_form = None
         if not _is_disabled("MMBENCH_NO_BLOCK_FORM"):
             block_form = to_block_form(source, spec.entry)
         if block_form is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from mmbench import cache
 from mmbench.errors import CompileError, RunnerUnavailableError
+from mmbench.gpu_only import for_host
 from mmbench.runners import find_tool
 from mmbench.spec import KernelSpec
 
@@ -128,6 +129,16 @@ def include_flags(spec: KernelSpec) -> tuple[str, ...]:
     """Where a kernel's own headers are looked for."""
     beside, *further = (str(folder) for folder in spec.folders)
     return ("-iquote", beside, *(flag for folder in further for flag in ("-I", folder)))
+
+
+def host_source(spec: KernelSpec) -> str:
+    """A kernel's text for the host: without the toolkit's headers, which the host has not."""
+
+    def is_local(include: str) -> bool:
+        folders = spec.folders if include.startswith('"') else spec.folders[1:]
+        return any((folder / include[1:-1]).is_file() for folder in folders)
+
+    return for_host(spec.source, is_local)
 
 
 @memoize
