@@ -579,12 +579,14 @@ def check(
     """
     from mmbench import axes, check_view
     from mmbench import check as checking
+    from mmbench.fitness import gpu_need
 
     spec = _get(name, reading, runner)
     if runner not in spec.runners:
+        need, where = gpu_need(spec), f"runs on {' and '.join(spec.runners)} only"
+        why = f"uses {need}, so it {where}" if need and runner == "cpu" else where
         raise UsageError(
-            f"{spec.path}: {spec.entry} runs on {' and '.join(spec.runners)} only; check it with "
-            f"--runner {spec.runners[0]}"
+            f"{spec.path}: {spec.entry} {why}; check it with --runner {spec.runners[0]}"
         )
     given = axes.given_params([spec], tiles, dict(params))
     if n or m or k:

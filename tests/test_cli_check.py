@@ -103,6 +103,21 @@ def test_what_is_not_supported_is_refused_by_name_and_line(
     assert "asm" in answer.stderr
 
 
+def test_a_kernel_for_a_gpu_says_why(mm: Run, tmp_path: Path) -> None:
+    includes = "#include <mma.h>\n#include <cuda_fp16.h>\nusing namespace nvcuda;\n"
+    body = "    wmma::fragment<wmma::accumulator, 16, 16, 16, float> sum;\n"
+    (tmp_path / "both.cu").write_text(includes + RECTANGULAR.replace("{\n", f"{{\n{body}", 1))
+    answer = mm("check", "both.cu")
+    assert answer.returncode == 2
+    assert answer.stderr.splitlines()[-1] == (
+        "mmbench: both.cu: mul uses tensor-core operations (wmma), so it runs on cuda only; "
+        "check it with --runner cuda"
+    )
+    (tmp_path / "both.cu").write_text(includes + RECTANGULAR)
+    answer = mm("check", "both.cu", "--n", "20", "--tile", "8")
+    assert answer.returncode == 0, answer.stderr
+
+
 def test_a_compile_error_names_the_users_line(mm: Run, write_kernel: WriteKernel) -> None:
     path = write_kernel("typo", TILED.replace("float acc = 0.0f;", "float acc = 0.0f"))
     answer = mm("check", "typo.cu")
