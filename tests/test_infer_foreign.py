@@ -15,6 +15,21 @@ from test_infer_texts import (
     tiled,
 )
 
+OPERATORS = """\
+#include <cuda_fp16.h>
+struct Sum { float total; };
+__device__ Sum operator+(const Sum &sum, float x) { return Sum{sum.total + x}; }
+__device__ float2 operator*(float2 a, float2 b) { return make_float2(a.x * b.x, a.y * b.y); }
+__device__ half2 operator*(half2 a, half2 b) { return __hmul2(a, b); }
+"""
+SUMMED = """\
+    if (row < N && col < N) {
+        Sum acc{0.0f};
+        for (int k = 0; k < N; k++)
+            acc = acc + (make_float2(A[row * N + k], 0) * make_float2(B[k * N + col], 0)).x;
+        C[row * N + col] = acc.total;
+    }
+"""
 HIDDEN = "#define KERNEL __global__ void\n"
 INDEXED = """\
     int row = place(blockIdx.y, blockDim.y, threadIdx.y);
@@ -166,7 +181,7 @@ TWO_VERSIONS = (
     "#define VERSION 2\n#if VERSION == 1\n"
     + kernel(SQUARE)
     + "#else\n"
-    + kernel(SQUARE.replace("float", "double"))
+    + kernel(SQUARE).replace("float", "double")
     + "#endif\n"
 )
 SWITCHED_TYPE = "#ifdef WIDE\n#define T double\n#else\n#define T float\n#endif\n" + kernel(
@@ -219,6 +234,7 @@ FOREIGN = {
     "a tile passed at run time": Case(
         kernel(f"{SQUARE}, int side", RUNTIME_TILE), "A B C N TILE_SIZE",
         shared="8 * TILE_SIZE * TILE_SIZE"),
+    "operators of its own": Case(kernel(SQUARE, PLACE + SUMMED, OPERATORS), run=True),
     "a batch": Case(
         kernel(f"int batch, int M, int N, int K, {F3}, long sa, long sb, long sc", BATCH),
         "1 M N K A B C 0 0 0", grid=GRID_MN),

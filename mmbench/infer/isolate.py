@@ -71,9 +71,8 @@ def _item(node: Node, whole: Node) -> Iterator[Item]:
         inner = children(node)[-1]
     if inner.type == "function_definition":
         declarator = function_declarator(inner)
-        name = declared(declarator) if declarator is not None else ""
         device = any(has_word(inner, w) for w in ("__device__", "__global__", "constexpr"))
-        yield Item(whole, frozenset({name.rpartition("::")[2]}), device or _is_macro_call(inner))
+        yield Item(whole, _function_names(declarator), device or _is_macro_call(inner))
     elif inner.type == "declaration":
         yield _declaration(inner, whole)
     elif inner.type in ("struct_specifier", "class_specifier", "union_specifier"):
@@ -85,6 +84,17 @@ def _item(node: Node, whole: Node) -> Iterator[Item]:
         yield Item(whole, frozenset(words(inner) - {"using", "namespace"}), True)
     elif inner.type in ("expression_statement", "template_instantiation"):
         yield Item(whole, frozenset(), False)
+
+
+def _function_names(declarator: Node | None) -> frozenset[str]:
+    """A function's name; an operator's operand types instead, since its calls do not name it."""
+    if declarator is None:
+        return frozenset()
+    name = declarator.child_by_field_name("declarator")
+    if name is None or name.type != "operator_name":
+        return frozenset({declared(declarator).rpartition("::")[2]})
+    types = {text(n) for n in walk(declarator) if n.type == "type_identifier"}
+    return frozenset(types | {f"make_{each}" for each in types})
 
 
 def _is_macro_call(function: Node) -> bool:
