@@ -86,7 +86,8 @@ _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _HALF_VARIABLE = re.compile(
     r"\b(?:int|unsigned|long|short|size_t|u?int\d+_t|float|double|auto)\s+"
-    r"(?:\w+\s*(?:=[^;,(){}]*)?,\s*)*half\s*[=;,)\[]"
+    r"(?:const\s+)?"
+    r"(?:\w+\s*(?:=[^;,(){}]*)?,\s*)*half\s*[=;,()\[>]"
 )
 
 # What only the CUDA toolkit has; the host's build gives its own CUDA types and functions.
