@@ -97,6 +97,7 @@ def test_a_guarded_tile_size_is_left_alone(tmp_path: Path) -> None:
     [
         ("#define TILE_SIZE 16", ""),
         ("#define TW 16", "#define TW TILE_SIZE"),
+        ("#define TW 16;", "#define TW TILE_SIZE;"),  # an error as before, wherever it is one
         ("const int TW = 16;", "const int TW = TILE_SIZE;"),
         ("static constexpr int TW{16};", "static constexpr int TW{TILE_SIZE};"),
         ("constexpr int TILE_SIZE = 16;", ""),

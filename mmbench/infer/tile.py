@@ -367,7 +367,9 @@ def _rewrite_macro(edits: Edits, node: Node, name: str) -> None:
         if not guarded(node, name):
             edits.blank(node)
     elif value is not None:
-        edits.replace(value, " TILE_SIZE" if text(value).startswith(" ") else PARAMETER)
+        # A semicolon behind the number is an error wherever nvcc says so: it stays.
+        end = ";" if text(value).rstrip().endswith(";") else ""
+        edits.replace(value, (" " if text(value).startswith(" ") else "") + PARAMETER + end)
 
 
 def _rewrite_constant(edits: Edits, node: Node, name: str) -> None:
