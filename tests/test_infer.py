@@ -229,3 +229,43 @@ def test_a_flag_that_is_told_is_passed(tmp_path: Path) -> None:
     assert str(found.spec.arguments[-1]) == "bool 0"
     (tmp_path / "mine.cu").write_text(found.header + kernel(f"{SQUARE}, bool relu"))
     assert read_kernel(tmp_path / "mine.cu").arguments == found.spec.arguments
+
+
+INSTANTIATED = """\
+template <int BM, int BN>
+__global__ void mm(const float *A, const float *B, float *C, int N)
+{
+    int r = blockIdx.y * BM + threadIdx.y, c = blockIdx.x * BN + threadIdx.x;
+    float s = 0;
+    for (int k = 0; k < N; k++) s += A[r * N + k] * B[k * N + c];
+    C[r * N + c] = s;
+}
+template __global__ void other<1, 2>(const float *, const float *, float *, int);
+template __global__ void mm<8, 32>(const float *, const float *, float *, int);
+"""
+
+
+def test_an_explicit_instantiation_gives_the_values(tmp_path: Path) -> None:
+    found = read(tmp_path, INSTANTIATED)
+    assert "constexpr int BM = 8; constexpr int BN = 32;" in found.spec.source
+    assert [axis.text for axis in found.spec.block] == ["32", "8"]
+
+
+def test_values_that_are_nowhere_are_asked_for_in_good_grammar(tmp_path: Path) -> None:
+    text = INSTANTIATED.partition("template __global__")[0]
+    with pytest.raises(UsageError, match="template parameters BM, BN without values; give them"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "void go(float *A) { f<8><<<1, 64>>>(A, A, A, 8); f<32><<<1, 1024>>>(A, A, A, 8); }\n",
+        "template __global__ void f<32>(const float *, const float *, float *, int);\n"
+        "template __global__ void f<8>(const float *, const float *, float *, int);\n",
+    ],
+    ids=["launches", "instantiations"],
+)
+def test_the_tiles_that_a_file_uses_are_the_ones_swept(tmp_path: Path, uses: str) -> None:
+    text = tiled("BS", before="template <int BS> ") + uses
+    assert read(tmp_path, text).spec.params == {"TILE_SIZE": (8, 32)}

@@ -265,7 +265,7 @@ FOREIGN = {
     "an explicit instantiation": Case(
         tiled("BS", before="template <int BS> ")
         + "template __global__ void f<16>(const float *, const float *, float *, int);\n",
-        run=True),
+        tiles=(16,), run=True),
     "sizes of std": Case(
         kernel(SQUARE.replace("int N", "std::int32_t N"), before="#include <cstdint>\n"),
         run=True),

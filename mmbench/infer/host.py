@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -34,6 +34,16 @@ def template_arguments(launch: HostLaunch) -> tuple[str, ...]:
             listed = children(inner.child_by_field_name("arguments"))
             return tuple(_template_argument(launch.called, n) for n in listed)
     return ()
+
+
+def instantiated(root: Node, name: str) -> Iterator[tuple[str, ...]]:
+    """What explicit instantiations, ``template ... name<8, 32>(...);``, give."""
+    for node in walk(root):
+        if node.type == "template_instantiation":
+            for inner in walk(node):
+                called = text(inner.child_by_field_name("name"))
+                if inner.type == "template_function" and called == name:
+                    yield tuple(map(text, children(inner.child_by_field_name("arguments"))))
 
 
 def _template_argument(call: Node, argument: Node) -> str:

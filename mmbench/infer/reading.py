@@ -115,6 +115,7 @@ def infer(path: Path, source: str, overrides: Overrides | None = None) -> Inferr
     needed = reachable(file, kernel)
     constants = find_constants(file, kernel, needed, template.values | dict(overrides.defines))
     tile = find_tile(file, kernel, needed, constants, frozenset(overrides.defines))
+    tile = replace(tile, choices=template.choices.get(tile.name, ()))
     _refuse_missing(label, kernel, template, tile)
     _refuse_undefined(
         label,
@@ -199,9 +200,11 @@ def _refuse_missing(label: str, kernel: Kernel, template: Template, tile: Tile) 
         )
     if missing := template.missing(tile.name):
         options = [f"--define {n}={'true' if template.kinds[n] == 'bool' else 16}" for n in missing]
+        one = len(missing) == 1
         raise UsageError(
-            f"{label} has the template parameter {', '.join(missing)} without a value; give it "
-            f"one with {' '.join(options)}"
+            f"{label} has the template parameter{'' if one else 's'} {', '.join(missing)} without "
+            f"{'a value; give it one with' if one else 'values; give them with'} "
+            f"{' '.join(options)}{'' if one else ', or those that they should have'}"
         )
 
 
@@ -383,7 +386,8 @@ def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> Kernel
     given = reading.overrides.defines.values()
     follows = any(re.search(rf"\b(?:T|{PARAMETER})\b", value) for value in given)
     if tile.name or follows or _uses_tile(launch) or _mentions_tile(*roles.sizes.values()):
-        params[PARAMETER] = SWEEP if tile.value is None else (tile.value,)
+        one = SWEEP if tile.value is None else (tile.value,)
+        params[PARAMETER] = tile.choices or one
     types = {p.name: DTYPES[p.ctype] for p in reading.signature.matrices}
     a, b, c = (types[roles.matrices[matrix]] for matrix in MATRICES)
     if a != b:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from mmbench.infer.host import find_launch, template_arguments
+from mmbench.infer.host import instantiated, template_arguments
+from mmbench.infer.launch_calls import launches
 from mmbench.infer.parameters import DTYPES, aliases
 from mmbench.infer.syntax import Edits, Kernel, Source, children, declared, text, walk
 
@@ -24,6 +25,7 @@ class Template:
     values: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     given: set[str] = field(default_factory=set)  # by the user, as macros
+    choices: dict[str, tuple[int, ...]] = field(default_factory=dict)  # where the file has several
 
     def missing(self, tile: str) -> list[str]:
         return [name for name, value in self.values.items() if not value and name != tile]
@@ -41,12 +43,16 @@ class Template:
 
 
 def read_template(source: Source, kernel: Kernel, given: Mapping[str, str]) -> Template:
-    """The parameters, with the values given, else those of the file's own launch or defaults."""
+    """The parameters, with the values given, else those that the file has for them.
+
+    Those are its own launch's, an explicit instantiation's, or the defaults.
+    """
     template = Template()
     if kernel.template is None:
         return template
-    launch = find_launch(source.root, kernel.name)
-    launched = template_arguments(launch) if launch is not None else ()
+    used = [template_arguments(launch) for launch in launches(source.root, kernel.name)]
+    used = [each for each in used if each] + list(instantiated(source.root, kernel.name))
+    launched = used[0] if used else ()
     formal = children(kernel.template.child_by_field_name("parameters"))
     for i, node in enumerate(formal):
         default = node.child_by_field_name("default_type")
@@ -56,6 +62,7 @@ def read_template(source: Source, kernel: Kernel, given: Mapping[str, str]) -> T
             template.types[text(name_node)] = _type(source, value)
         else:
             _value(template, node, value)
+            _choices(template, node, {each[i] for each in used if i < len(each)})
     template.given = given.keys() & (template.values.keys() | template.types.keys())
     for name in given.keys() & template.values.keys():
         template.values[name] = given[name]
@@ -87,6 +94,12 @@ def _value(template: Template, node: Node, value: str) -> None:
         template.values[name] = (value or default) if value != name else ""
         kind = text(node.child_by_field_name("type"))
         template.kinds[name] = kind if kind != "auto" else "int"
+
+
+def _choices(template: Template, node: Node, values: set[str]) -> None:
+    declarator = node.child_by_field_name("declarator")
+    if declarator is not None and len(values) > 1 and all(map(str.isdecimal, values)):
+        template.choices[declared(declarator)] = tuple(sorted(map(int, values)))
 
 
 def make_plain(edits: Edits, kernel: Kernel, template: Template, tile: str) -> None:

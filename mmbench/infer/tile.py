@@ -59,6 +59,7 @@ class Tile:
     name: str = ""
     value: int | None = None
     fixed: tuple[str, ...] = ()  # tiles of several names, which are left as they are
+    choices: tuple[int, ...] = ()  # the values that the file itself launches it with, if several
 
 
 @dataclass
