@@ -269,3 +269,14 @@ def test_values_that_are_nowhere_are_asked_for_in_good_grammar(tmp_path: Path) -
 def test_the_tiles_that_a_file_uses_are_the_ones_swept(tmp_path: Path, uses: str) -> None:
     text = tiled("BS", before="template <int BS> ") + uses
     assert read(tmp_path, text).spec.params == {"TILE_SIZE": (8, 32)}
+
+
+def test_a_local_header_that_is_not_there_is_named_with_the_option(tmp_path: Path) -> None:
+    text = '#include "mine.h"\n#include <cub/cub.cuh>\n' + tiled("16")
+    notes = read(tmp_path, text).spec.notes
+    assert any(
+        '"mine.h" (not found beside the file' in note and "--include" in note for note in notes
+    )
+    assert "ignored #include <cub/cub.cuh> (not needed by the kernel)" in notes
+    (tmp_path / "mine.h").touch()
+    assert not any("mine.h" in note for note in read(tmp_path, text).spec.notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -462,11 +462,22 @@ def _notes(
         f"block ({block}), grid ({grid}){launch.origin}{shared} "
         "(to change: --args --block --grid --shared --define --layout, or mmbench init)"
     )
-    left = [f"ignored #include {', '.join(ignored)} (not needed by the kernel, or not found)"]
     return (
         line,
         *roles.notes,
         *reading.sizes.notes(roles.sizes),
-        *(left if ignored else []),
+        *_left_out(ignored),
         "traffic not declared: requested bytes are not known (a header can state them)",
     )
+
+
+def _left_out(includes: list[str]) -> Iterator[str]:
+    """What is said of the includes that are not in the text that is compiled."""
+    local = [name for name in includes if name.startswith('"')]
+    if others := [name for name in includes if name not in local]:
+        yield f"ignored #include {', '.join(others)} (not needed by the kernel)"
+    if local:
+        yield (
+            f"ignored #include {', '.join(local)} (not found beside the file; where the kernel "
+            "needs it, --include FOLDER says where it is)"
+        )
