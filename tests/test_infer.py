@@ -280,3 +280,22 @@ def test_a_local_header_that_is_not_there_is_named_with_the_option(tmp_path: Pat
     assert "ignored #include <cub/cub.cuh> (not needed by the kernel)" in notes
     (tmp_path / "mine.h").touch()
     assert not any("mine.h" in note for note in read(tmp_path, text).spec.notes)
+
+
+def test_a_kernel_that_only_calls_a_device_function_is_read_through(tmp_path: Path) -> None:
+    """What mmbench itself proposes for a type that it does not know."""
+    text = """\
+__device__ void body(const float *A, const float *B, float *C, int n)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n || col >= n) return;
+    float s = 0;
+    for (int e = 0; e < n; ++e) s += A[row * n + e] * B[e * n + col];
+    C[row * n + col] = s;
+}
+__global__ void mm(const float *A, const float *B, float *C, int n) { body(A, B, C, n); }
+"""
+    spec = read(tmp_path, text).spec
+    assert [axis.text for axis in spec.block] == ["TILE_SIZE", "TILE_SIZE"]
+    assert [axis.text for axis in spec.grid] == ["ceil_div(N, TILE_SIZE)"] * 2
+    assert spec.alternatives == ()

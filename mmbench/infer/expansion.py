@@ -152,7 +152,10 @@ def show_hidden(source: str, macros: Mapping[str, Macro]) -> str:
 def simple_function(
     name: str, definition: Node, formal: tuple[str, ...], template: tuple[str, ...]
 ) -> Macro | None:
-    """A function that is one ``return``, or statements without any, as a macro."""
+    """A function that is one ``return`` of a value, or statements without any, as a macro.
+
+    A bare ``return``, behind a guard, is left in: it skips what a guard of the kernel's skips.
+    """
     body = definition.child_by_field_name("body")
     if body is None or body.text is None or body.type != "compound_statement":
         return None
@@ -162,6 +165,6 @@ def simple_function(
     returned = re.fullmatch(r"return\b(.*);", text, re.DOTALL)
     if returned and ";" not in returned[1]:
         return Macro(returned[1].strip(), formal, template, True, True)
-    if re.search(r"\breturn\b", text):
+    if re.search(r"\breturn\b(?!\s*;)", text):
         return None
     return Macro(text, formal, template, False, True)

@@ -146,7 +146,7 @@ def read_signature(
 
 _WRAP = (
     "mmbench fills pointers to float, double, half and int, factors and sizes: "
-    "write a small kernel that takes (A, B, C, N) and calls this code"
+    "write a small kernel that takes (A, B, C, N) and calls this code, made __device__"
 )
 
 
@@ -158,7 +158,8 @@ def _checked(entry: str, parameters: list[Parameter]) -> Signature:
         if parameter.ctype not in DTYPES:
             raise UsageError(
                 f"{entry} has matrices of {parameter.ctype}; mmbench has float, double, half, "
-                "int and 8-bit int ones: write a small kernel that takes those and calls this code"
+                "int and 8-bit int ones: write a small kernel that takes those and calls this "
+                "code, made __device__"
             )
     if not matrices:
         raise UsageError(

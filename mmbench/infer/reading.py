@@ -196,7 +196,8 @@ def _refuse_missing(label: str, kernel: Kernel, template: Template, tile: Tile) 
     if own := classes(kernel, template):
         raise UsageError(
             f"{label} takes {', '.join(own)} as a template parameter, which is a class and no "
-            "number; write a small kernel that takes (A, B, C, N) and calls this code"
+            "number; write a small kernel that takes (A, B, C, N) and calls this code, made "
+            "__device__"
         )
     if missing := template.missing(tile.name):
         options = [f"--define {n}={'true' if template.kinds[n] == 'bool' else 16}" for n in missing]
