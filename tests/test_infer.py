@@ -299,3 +299,17 @@ __global__ void mm(const float *A, const float *B, float *C, int n) { body(A, B,
     assert [axis.text for axis in spec.block] == ["TILE_SIZE", "TILE_SIZE"]
     assert [axis.text for axis in spec.grid] == ["ceil_div(N, TILE_SIZE)"] * 2
     assert spec.alternatives == ()
+
+
+def test_what_the_body_never_asks_for_is_not_asked_of_the_user(tmp_path: Path) -> None:
+    text = """\
+__global__ void mul(int *A, int filA, int colA, int *B, int filB, int colB, int *C)
+{
+    int r = blockIdx.y * blockDim.y + threadIdx.y, c = blockIdx.x * blockDim.x + threadIdx.x;
+    if (c >= colB) return;
+    int s = 0;
+    for (int k = 0; k < colA; k++) s += A[r * colA + k] * B[k * colB + c];
+    C[r * colB + c] = s;
+}
+"""
+    assert arguments(read(tmp_path, text)) == "A 0 K B 0 N C"

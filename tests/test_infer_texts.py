@@ -539,7 +539,8 @@ REFUSED = {
     "pointers to pointers": (kernel("float **A, float **B, float **C, int N"), "float **A"),
     "references": (kernel(f"{F3}, const int &N"), "const int &N"),
     "sizes without a meaning": (
-        kernel(f"{F3}, int N, int u, int v, int w"), "the meaning of u, v, w cannot be read"),
+        kernel(f"{F3}, int N, int u, int v, int w", f"    u += v % w;\n{PLACE}{PRODUCT}"),
+        "the meaning of u, v, w cannot be read"),
     "shared memory of unknown size": (
         DYNAMIC.replace("*b = &s[T * T]", "*b = s + N % 7 * T"), "dynamic shared memory (s)"),
     "a template without a value": (

@@ -14,7 +14,7 @@ from mmbench.infer.launch import PARAMETER
 from mmbench.infer.names import size_role
 from mmbench.infer.parameters import Signature
 from mmbench.infer.roles import Evidence
-from mmbench.infer.syntax import children, text, walk
+from mmbench.infer.syntax import children, text, walk, words
 
 _COMPARISONS = ("<", "<=", ">", ">=", "!=", "==")
 
@@ -26,6 +26,7 @@ def settle_parameters(signature: Signature, body: Body) -> tuple[Signature, dict
     found: dict[str, str] = {}
     if len(open_names) > 1:
         found = _batches(evidence, open_names) | _offsets(evidence, open_names)
+        found |= _unused(evidence, open_names)
         rest = open_names - found.keys()
         if len(rest) > 1:
             found |= {name: PARAMETER for name in rest if _is_tile(evidence, name)}
@@ -38,6 +39,13 @@ def settle_parameters(signature: Signature, body: Body) -> tuple[Signature, dict
         if not p.pointer and (p.role.isdigit() or p.role == PARAMETER)
     }
     return replace(signature, parameters=parameters), settled
+
+
+def _unused(evidence: Evidence, names: set[str]) -> dict[str, str]:
+    """Parameters that the body never asks for, and no name tells: any value does."""
+    block = evidence.body.function.child_by_field_name("body")
+    used = words(block) if block is not None else names
+    return {name: "0" for name in names - used if size_role(name) is None}
 
 
 def _terms(evidence: Evidence, name: str) -> list[tuple[str, ...]]:
