@@ -313,3 +313,40 @@ __global__ void mul(int *A, int filA, int colA, int *B, int filB, int colB, int 
 }
 """
     assert arguments(read(tmp_path, text)) == "A 0 K B 0 N C"
+
+
+@pytest.mark.parametrize(
+    ("body", "block", "grid"),
+    [
+        (
+            "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < N * N; "
+            "i += gridDim.x * blockDim.x) {\n"
+            "        float s = 0; int row = i / N, col = i % N;\n"
+            "        for (int k = 0; k < N; k++) s += A[row * N + k] * B[k * N + col];\n"
+            "        C[row * N + col] = s;\n    }",
+            ["256"],
+            ["ceil_div(N * N, 256)"],
+        ),
+        (
+            "const int step = gridDim.y * blockDim.y;\n"
+            "    for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < N; "
+            "c += gridDim.x * blockDim.x)\n"
+            "        for (int r = blockIdx.y * blockDim.y + threadIdx.y; r < N; "
+            "r += step) {\n"
+            "            float s = 0;\n"
+            "            for (int k = 0; k < N; k++) s += A[r * N + k] * B[k * N + c];\n"
+            "            C[r * N + c] = s;\n        }",
+            ["TILE_SIZE", "TILE_SIZE"],
+            ["ceil_div(N, TILE_SIZE)", "ceil_div(N, TILE_SIZE)"],
+        ),
+    ],
+    ids=["flat", "rows and columns"],
+)
+def test_a_grid_stride_loop_has_a_thread_for_each_element(
+    tmp_path: Path, body: str, block: list[str], grid: list[str]
+) -> None:
+    head = "__global__ void mm(const float *A, const float *B, float *C, int N)"
+    spec = read(tmp_path, f"{head}\n{{\n    {body}\n}}\n").spec
+    assert [axis.text for axis in spec.block] == block
+    assert [axis.text for axis in spec.grid] == grid
+    assert not any("a guess" in note for note in spec.notes)

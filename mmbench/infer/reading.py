@@ -40,6 +40,7 @@ from mmbench.infer.syntax import (
     Source,
     expand,
     has_word,
+    once_through,
     parse_tree,
     read,
     text,
@@ -264,7 +265,7 @@ def _body(
 ) -> tuple[Body, str]:
     """The kernel's body with macros and simple functions expanded, and the file's constants."""
     kernel = next(k for k in program.kernels if k.name == name)
-    code = expand(program, text(kernel.node), keep, functions=True)
+    code = once_through(expand(program, text(kernel.node), keep, functions=True))
     root = parse_tree(code.encode())
     function = next((n for n in walk(root) if n.type == "function_definition"), root)
     return Body(function, _constants(program, keep) | dict(given), dict(settled or {})), code

@@ -291,6 +291,34 @@ def expand(source: Source, code: str, keep: frozenset[str], functions: bool = Fa
     return without_brackets(code, source.types)
 
 
+def once_through(code: str) -> str:
+    """A kernel whose grid-stride loops are passed once, as a grid of full size does; for analysis.
+
+    ``for (int i = begin; i < n; i += gridDim.x * blockDim.x) ...`` begins where any thread does.
+    """
+    data = code.encode()
+    nodes = list(walk(parse_tree(data)))
+    strides = {"gridDim"} | {
+        declared(node)
+        for node in nodes
+        if node.type == "init_declarator" and "gridDim" in text(node.child_by_field_name("value"))
+    }
+    parts: list[tuple[int, int, str]] = []
+    for node in nodes:
+        step, body = node.child_by_field_name("update"), node.child_by_field_name("body")
+        if node.type != "for_statement" or step is None or body is None:
+            continue
+        if not strides & words(step):
+            continue
+        first = text(node.child_by_field_name("initializer")).rstrip(";")
+        condition = text(node.child_by_field_name("condition"))
+        parts.append((node.start_byte, body.start_byte, f"{{ {first}; if ({condition}) "))
+        parts.append((node.end_byte, node.end_byte, "}"))
+    for begin, end, by in sorted(parts, reverse=True):
+        data = data[:begin] + by.encode() + data[end:]
+    return data.decode()
+
+
 @dataclass
 class Edits:
     """Replacements of parts of a file. None of them changes the number of a line."""
