@@ -70,8 +70,11 @@ class Supervisor:
     def _run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         worker = self._worker or self._start()
         worker.status.clear()
-        worker.pipe.send(task)
         phase, deadline = "starting", time.monotonic() + timeout + _GRACE_SECONDS
+        try:
+            worker.pipe.send(task)
+        except OSError:  # it has ended while nobody looked
+            raise self._crash(worker, phase) from None
         while True:
             kind, content = self._next(worker, deadline, timeout, phase, progress)
             if kind == "phase":

@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from mmbench import driver, worker_process
+from mmbench import driver, kernels, worker_process
+from mmbench.errors import CrashError
+from mmbench.product import Problem
+from mmbench.runners import Program
 from mmbench.runners.host_compiler import find
+from mmbench.spec import Point
 from mmbench.supervisor import Supervisor
+from mmbench.worker import Entry, Task
 
 pytestmark = pytest.mark.cpu
 
@@ -107,3 +112,16 @@ def test_the_next_worker_starts_where_that_disturbs_nobody(undisturbed: bool) ->
         if not undisturbed:
             assert supervisor._worker is waiting["cpu", 7]
         assert worker_process._early == {}
+
+
+def test_a_worker_that_has_died_unseen_is_a_crash() -> None:
+    """Its pipe is broken then, and a broken pipe means "| head" further up."""
+    point = Point(kernels.get("naive"), Problem(8, 8, 8), {"TILE_SIZE": 8})
+    task = Task((Entry(point, Program("", "", None)),), None, False, 0)
+    with Supervisor("cpu", 7) as supervisor:
+        supervisor.prestart()
+        assert supervisor._worker is not None
+        os.kill(supervisor._worker.process.pid, signal.SIGKILL)
+        supervisor._worker.process.join()
+        with pytest.raises(CrashError, match="SIGKILL"):
+            supervisor.run(task, 10.0, lambda text, share: None)
