@@ -907,7 +907,7 @@ def init(file: Path, stdout: bool, **reading: Any) -> None:
     The options say what cannot be read. From then on the file needs none of them.
     """
     from mmbench import header
-    from mmbench.infer import header_text
+    from mmbench.infer import header_text, write_on_top
 
     if header.has_header(header.read_source(file)):
         raise UsageError(f"{file} has a header already; edit that one (mmbench show {file})")
@@ -915,7 +915,7 @@ def init(file: Path, stdout: bool, **reading: Any) -> None:
     if stdout:
         click.echo(text, nl=False)
     else:
-        header.write_on_top(file, text)
+        write_on_top(file, text)
         _say(f"wrote {len(text.splitlines())} lines into the top of {file}")
 
 

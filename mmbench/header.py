@@ -8,10 +8,8 @@ inline-script-metadata/). This module does not know which kernels exist.
 from __future__ import annotations
 
 import re
-import shutil
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -59,24 +57,6 @@ def read_source(path: Path) -> str:
 def has_header(source: str) -> bool:
     """Whether a source begins a header block, right or wrong."""
     return any(_FENCE.match(line) for line in source.split("\n"))
-
-
-def write_on_top(path: Path, header: str) -> None:
-    """Put a header block in front of a file's text, in the file's own line ends."""
-    data = path.read_bytes()
-    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
-    ending = b"\r\n" if b"\r\n" in data else b"\n"
-    lines = [line.encode() + ending for line in [*header.splitlines(), ""]]
-    whole = path.resolve()  # a link stays one
-    fresh = whole.with_name(f".{whole.name}.new")
-    try:  # beside it first: a full disk must not cost what is there
-        fresh.write_bytes(mark + b"".join(lines) + data.removeprefix(mark))
-        shutil.copymode(whole, fresh)
-        fresh.replace(whole)
-    except OSError as error:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
-        raise HeaderError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def read_kernel(path: Path) -> KernelSpec:

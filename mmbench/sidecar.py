@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import platform
 import shutil
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mmbench import __version__
+from mmbench import __version__, whole_file
 from mmbench.bench import Measured
 from mmbench.cache import source_hash
 from mmbench.device import Device
@@ -102,16 +100,9 @@ class Sidecar:
         self._write()
 
     def _write(self) -> None:
-        part = self.path.with_suffix(".json.part")
         try:
-            with part.open("w", encoding="utf-8") as file:
-                file.write(self._text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
+            whole_file.write(self.path, f"{self._text}\n".encode())
         except OSError as error:
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
             raise UsageError(f"cannot write {self.path}: {error.strerror}") from None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from platformdirs import user_config_path
 
+from mmbench import whole_file
 from mmbench.cache import source_hash
 from mmbench.errors import UsageError
 from mmbench.product import Problem
@@ -31,9 +32,7 @@ def save(device: str, spec: KernelSpec, problem: Problem, params: Mapping[str, i
     target = path()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.with_suffix(".new")
-        fresh.write_text(json.dumps(kept, indent=1))
-        fresh.replace(target)
+        whole_file.write(target, json.dumps(kept, indent=1).encode())
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror}") from None
 

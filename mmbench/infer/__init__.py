@@ -8,8 +8,8 @@ The parts: ``conditionals`` and ``expansion`` do a preprocessor's work, ``syntax
 
 from __future__ import annotations
 
-from mmbench.infer.header_text import header_text
+from mmbench.infer.header_text import header_text, write_on_top
 from mmbench.infer.preparing import prepare
 from mmbench.infer.reading import Inferred, infer
 
-__all__ = ["Inferred", "header_text", "infer", "prepare"]
+__all__ = ["Inferred", "header_text", "infer", "prepare", "write_on_top"]

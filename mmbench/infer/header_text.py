@@ -1,11 +1,14 @@
-"""A spec as the header that states it."""
+"""A spec as the header that states it, and that header in front of a file."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from mmbench import whole_file
+from mmbench.errors import HeaderError
 from mmbench.expressions import Expression
 from mmbench.product import Product
 from mmbench.spec import KernelSpec
@@ -15,6 +18,19 @@ def header_text(spec: KernelSpec) -> str:
     """The lines, comments all, that read_kernel reads as this spec."""
     lines = ["/// kernel", *_lines(spec), "///"]
     return "".join(f"// {line}".rstrip() + "\n" for line in lines)
+
+
+def write_on_top(path: Path, header: str) -> None:
+    """Put a header block in front of a file's text, in the file's own line ends."""
+    data = path.read_bytes()
+    mark = b"\xef\xbb\xbf" if data.startswith(b"\xef\xbb\xbf") else b""
+    ending = b"\r\n" if b"\r\n" in data else b"\n"
+    lines = [line.encode() + ending for line in [*header.splitlines(), ""]]
+    text = mark + b"".join(lines) + data.removeprefix(mark)
+    try:
+        whole_file.write(path.resolve(), text, keep_mode=True)  # a link stays one
+    except OSError as error:
+        raise HeaderError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _lines(spec: KernelSpec) -> Iterator[str]:
