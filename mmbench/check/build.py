@@ -20,7 +20,6 @@ from mmbench.errors import CompileError
 from mmbench.runners import host_compiler
 from mmbench.runners.host_compiler import HostCompiler
 from mmbench.runners.host_messages import cuda_name_missing, in_users_words
-from mmbench.runners.shared_arrays import sized_as_static
 from mmbench.spec import KernelSpec, Point
 
 _SIMT = Path(host_compiler.__file__).parent / "simt"
@@ -38,14 +37,15 @@ def build_kernel(point: Point, compiler: HostCompiler) -> tuple[Path, float]:
     """
     spec = point.spec
     options = _kernel_options(compiler, spec)
-    text = cache.with_headers(host_compiler.host_source(spec), spec.folders) + _runtime_text()
+    source = host_compiler.host_source(spec)
+    text = cache.with_headers(source, spec.folders) + _runtime_text()
     library = _place("kernel", compiler, text, str(spec.path.resolve()), *options, *point.defines)
     if library.exists():
         return library, 0.0
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
         unit, listing = Path(scratch, "unit.cpp"), Path(scratch, "unit.s")
-        unit.write_text(_unit(point), encoding="utf-8", errors="surrogateescape")
+        unit.write_text(_unit(point, source), encoding="utf-8", errors="surrogateescape")
         try:
             _run([*compiler.command, *options, "-S", str(unit), "-o", str(listing)])
         except CompileError as error:
@@ -106,13 +106,12 @@ def _kernel_options(compiler: HostCompiler, spec: KernelSpec) -> tuple[str, ...]
     return ("-x", "c++", "-std=c++17", *_DEBUG, *checks, "-DSIMT_CHECKED", *shim, *beside)
 
 
-def _unit(point: Point) -> str:
+def _unit(point: Point, source: str) -> str:
     """The translation unit: the user's text at its own line numbers, then how to call it."""
     spec = point.spec
     return (
         f"{host_compiler.define_lines(point.defines)}"
-        f'#line 1 "{spec.path.resolve()}"\n{sized_as_static(host_compiler.host_source(spec))}\n'
-        '#line 1 "mmbench"\n'
+        f'#line 1 "{spec.path.resolve()}"\n{source}\n#line 1 "mmbench"\n'
         f'extern "C" __attribute__((no_sanitize("thread"))) void simt_entry(void **simt_arguments) '
         f"{{ simt_call(&{spec.entry}, simt_arguments); }}\n"
     )

@@ -84,8 +84,7 @@ class CpuRunner:
         spec = point.spec
         if spec.library:
             return Program(path="", symbol=spec.library, compile_seconds=None)
-        source = shared_arrays.sized_as_static(host_compiler.host_source(spec))
-        block_form = None
+        source, block_form = host_compiler.host_source(spec), None
         if not _is_disabled("MMBENCH_NO_BLOCK_FORM"):
             block_form = to_block_form(source, spec.entry)
         if block_form is not None:

@@ -19,6 +19,7 @@ from mmbench import cache
 from mmbench.errors import CompileError, RunnerUnavailableError
 from mmbench.gpu_only import for_host
 from mmbench.runners import find_tool
+from mmbench.runners.shared_arrays import sized_as_static
 from mmbench.spec import KernelSpec
 
 _SIMT = Path(__file__).parent / "simt"
@@ -132,13 +133,16 @@ def include_flags(spec: KernelSpec) -> tuple[str, ...]:
 
 
 def host_source(spec: KernelSpec) -> str:
-    """A kernel's text for the host: without the toolkit's headers, which the host has not."""
+    """A kernel's text for the host: without the toolkit's headers, which the host has not.
+
+    An ``extern __shared__`` array with a size is a plain one, as nvcc takes it.
+    """
 
     def is_local(include: str) -> bool:
         folders = spec.folders if include.startswith('"') else spec.folders[1:]
         return any((folder / include[1:-1]).is_file() for folder in folders)
 
-    return for_host(spec.source, is_local)
+    return sized_as_static(for_host(spec.source, is_local))
 
 
 @memoize
