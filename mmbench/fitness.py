@@ -23,7 +23,7 @@ def unfit_reason(point: Point, device: Device) -> str | None:
 
 def gpu_need(spec: KernelSpec) -> str:
     """The first construct of a kernel that needs a GPU, in words; "" where there is none."""
-    return needs_gpu(spec.source, "\n".join(cache.local_headers(spec.source, spec.folders)))
+    return needs_gpu(spec.source, cache.local_headers(spec.source, spec.folders))
 
 
 def _reasons(point: Point, device: Device) -> Iterator[str]:

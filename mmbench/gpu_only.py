@@ -7,7 +7,7 @@ use: beside a plain kernel they often belong to another one of the file, which h
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
@@ -170,14 +170,14 @@ def _used(text: str) -> str:
     return code
 
 
-def gpu_constructs(source: str, headers: str = "") -> list[tuple[int, str]]:
+def gpu_constructs(source: str, headers: Sequence[str] = ()) -> list[tuple[int, str]]:
     """The constructs that need a GPU, the first first, each with the offset of its first mention.
 
-    ``headers`` is the text of the local headers: what they use of a header that the source
+    ``headers`` are the texts of the local headers: what they use of a header that the source
     includes counts as well.
     """
     text = without_comments(source)
-    code, beside = _used(text), _used(without_comments(headers))
+    code, beside = _used(text), _used(without_comments("\n".join(headers)))
     found = []
     for each in _CONSTRUCTS:
         use = re.search(each.use, code)
@@ -188,7 +188,7 @@ def gpu_constructs(source: str, headers: str = "") -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def needs_gpu(source: str, headers: str = "") -> str:
+def needs_gpu(source: str, headers: Sequence[str] = ()) -> str:
     """The first construct that needs a GPU, in words; "" where there is none."""
     return next((name for _, name in gpu_constructs(source, headers)), "")
 

@@ -125,8 +125,8 @@ def test_the_first_mention_is_that_of_the_include() -> None:
 
 def test_a_local_header_uses_what_the_file_includes() -> None:
     header = "__device__ float wide(__half x) { return x; }\n"
-    assert needs_gpu(f"#include <cuda_fp16.h>\n{PLAIN}", header) == "half precision"
-    assert needs_gpu(f"#include <mma.h>\n{PLAIN}", header) == ""
+    assert needs_gpu(f"#include <cuda_fp16.h>\n{PLAIN}", [header]) == "half precision"
+    assert needs_gpu(f"#include <mma.h>\n{PLAIN}", [header]) == ""
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def _report(
 
 def _build(point: Point, chosen: HostCompiler | None) -> tuple[Libraries, float]:
     spec = point.spec
-    headers = "\n".join(cache.local_headers(spec.source, spec.folders))
+    headers = cache.local_headers(spec.source, spec.folders)
     refuse_unsupported(spec.path, spec.source, spec.entry, headers)
     compiler = chosen or host_compiler.find()
     kernel, seconds = build_kernel(point, compiler)

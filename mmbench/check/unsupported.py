@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from mmbench.errors import MmbenchError
@@ -18,10 +19,10 @@ class UnsupportedError(MmbenchError):
 _LAUNCH = re.compile(r"<<<")
 
 
-def refuse_unsupported(path: Path, source: str, entry: str, headers: str = "") -> None:
+def refuse_unsupported(path: Path, source: str, entry: str, headers: Sequence[str] = ()) -> None:
     """Raise UnsupportedError at the first construct that cannot be checked here.
 
-    ``headers`` is the text of the local headers.
+    ``headers`` are the texts of the local headers.
     """
     text = without_comments(source)
     found = gpu_constructs(source, headers)

@@ -422,7 +422,7 @@ def _spec(path: Path, source: str, reading: _Reading, launch: _Launch) -> Kernel
 
 def _runners(path: Path, source: str, overrides: Overrides) -> tuple[str, ...]:
     headers = cache.local_headers(source, (path.parent, *overrides.includes))
-    return ("cuda",) if needs_gpu(source, "\n".join(headers)) else ("cuda", "cpu")
+    return ("cuda",) if needs_gpu(source, headers) else ("cuda", "cpu")
 
 
 def _requirements(reading: _Reading, launch: _Launch) -> tuple[tuple[Expression, str], ...]:
