@@ -118,6 +118,13 @@ def test_a_stopped_check_leaves_no_process(write_kernel: WriteKernel, tmp_path: 
     assert left.stdout == b""
 
 
+def printed(code: str) -> str:
+    """What Python prints of this, in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
 def test_nohup_goes_on() -> None:
     code = (
         "import signal; from mmbench import stopping\n"
@@ -126,8 +133,7 @@ def test_nohup_goes_on() -> None:
         "with stopping.held_back(): signal.raise_signal(signal.SIGHUP)\n"
         "print('went on')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "went on\n"
+    assert printed(code) == "went on\n"
 
 
 def test_a_signal_waits_for_the_end_of_a_block() -> None:
@@ -139,5 +145,4 @@ def test_a_signal_waits_for_the_end_of_a_block() -> None:
         "            signal.raise_signal(signal.SIGTERM); print('both files')\n"
         "    except KeyboardInterrupt: print('stopped')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "both files\nstopped\n"
+    assert printed(code) == "both files\nstopped\n"

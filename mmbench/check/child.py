@@ -106,6 +106,11 @@ def run(job: dict[str, Any]) -> None:
     Path(job["seconds"]).write_text(str(nanoseconds / 1e9))
 
 
+def _die_with_parent() -> None:
+    """An endless kernel must not outlive whoever waits for it (prctl(2), Linux)."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def run_apart(job: dict[str, Any]) -> int:
     """Run a job in a process of its own: 0, its exit code, or the signal that ended it, negative.
 
@@ -114,7 +119,7 @@ def run_apart(job: dict[str, Any]) -> int:
     process = os.fork()
     if process == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler waits for the kernel's end
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        _die_with_parent()
         signal.setitimer(signal.ITIMER_REAL, job["timeout"])
         try:
             run(job)
@@ -128,7 +133,7 @@ def run_apart(job: dict[str, Any]) -> int:
 
 def main(paths: list[str]) -> None:
     """Run jobs until one does not end well, or until whoever has started this is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _die_with_parent()
     for path in paths:
         job = json.loads(Path(path).read_text())
         code = run_apart(job)

@@ -27,16 +27,15 @@ class Comparison:
         self.maker = maker
         self.places: Places = maker.places
         self.inputs = inputs
-        self.before = inputs.c
         self.expected = inputs.result()
         self.wrong: Mask = ~(raw.c == self.expected)
         self.stored: Mask = raw.stores["stored"] != 0
-        self.never: Mask = ~self.stored & (raw.c == self.before)
+        self.never: Mask = ~self.stored & (raw.c == inputs.c)
 
     @property
     def adds_what_c_held(self) -> bool:
         """Whether C is off by just what it held before the launch."""
-        return bool(((self.raw.c == self.expected + self.before) & self.stored).any())
+        return bool(((self.raw.c == self.expected + self.inputs.c) & self.stored).any())
 
     @property
     def message(self) -> str:

@@ -296,6 +296,8 @@ def once_through(code: str) -> str:
 
     ``for (int i = begin; i < n; i += gridDim.x * blockDim.x) ...`` begins where any thread does.
     """
+    if "gridDim" not in code:
+        return code
     data = code.encode()
     nodes = list(walk(parse_tree(data)))
     strides = {"gridDim"} | {
