@@ -1255,7 +1255,8 @@ def _is_library(row: Row) -> bool:
 def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    # A file's name may hold what rich takes for markup.
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def _say(text: RenderableType) -> None:

@@ -61,7 +61,11 @@ class ProgressView:
         room = max(10, console.width - _OTHER_COLUMNS)
         progress = Progress(
             SpinnerColumn(),
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=room)),
+            TextColumn(
+                "{task.description}",
+                markup=False,
+                table_column=Column(no_wrap=True, max_width=room),
+            ),
             BarColumn(bar_width=20),
             TaskProgressColumn(),
             TimeElapsedColumn(),

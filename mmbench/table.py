@@ -133,7 +133,8 @@ def results(rows: Sequence[Row], device: Device, times: str, width: int) -> Rend
 
 def _width(renderable: RenderableType) -> int:
     """Columns that it needs to be shown without a cut."""
-    console = Console(width=1000, height=25)  # without a height a dumb terminal has 80 columns
+    # Without a height a dumb terminal has 80 columns.
+    console = Console(width=1000, height=25, markup=False, emoji=False)
     return Measurement.get(console, console.options, renderable).maximum
 
 

@@ -557,6 +557,20 @@ def test_a_path_with_blanks_and_umlauts_works(
 
 
 @pytest.mark.cpu
+@pytest.mark.parametrize("command", ["run --kernel", "check", "show", "compare naive"])
+def test_a_files_name_is_shown_as_it_is(
+    mm: Command, write_kernel: WriteKernel, command: str
+) -> None:
+    """Brackets and colons are neither markup nor the name of a picture."""
+    path = write_kernel("my[bold]:smile:", RIGHT)
+    measured = () if command in ("check", "show") else ("--n", "16", *PAIRED)
+    answer = mm(*command.split(), str(path), *measured)
+    assert answer.code == 0
+    assert any("my[bold]:smile:" in line.split()[0] for line in answer.out.splitlines() if line)
+    assert "😄" not in answer.out
+
+
+@pytest.mark.cpu
 def test_a_compile_error_is_told_at_the_users_line_alone(
     mm: Command, write_kernel: WriteKernel
 ) -> None:
