@@ -352,7 +352,7 @@ class _Compiles:
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
         self._pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
-        self._pool.submit(runner.prepare)  # where it fails, the session says why
+        self._prepared = self._pool.submit(runner.prepare)
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)
@@ -380,6 +380,7 @@ class _Compiles:
             future.exception()
 
     def program(self, point: Point) -> Program:
+        self._prepared.exception()  # the session says why
         return self._futures[_key(point)].result()
 
 

@@ -76,6 +76,8 @@ class Operands:
         return wrong, error
 
     def _look(self, inputs: Inputs) -> tuple[str, float | None]:
+        if self.copies.hold(self._after_passing(inputs)):  # the place before this one has passed
+            return "", self.errors[id(inputs)]
         changed = self._changed_input(inputs)
         if changed:
             self.loaded = None

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, JustifyMethod, RenderableType
-from rich.measure import Measurement
+from rich.cells import cell_len
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:  # it loads pandas, which most tables need not wait for
 _STATUS_STYLE = {
     "ok": "green", "wrong": "bold red", "failed": "red", "timeout": "red", "skipped": "yellow",
 }  # fmt: skip
-
-
 _NAMED = 3  # rows that a remark names
+_GAP = 2  # between two columns
 
 
 @dataclass(frozen=True)
@@ -119,8 +118,8 @@ def results(rows: Sequence[Row], device: Device, times: str, width: int) -> Rend
     dtypes = sorted({row.dtype for row in rows})
     title = f"{device.name}, {', '.join(dtypes)}, {_times(rows, times)}"
     parts: list[RenderableType] = [Text(title, "bold")]
-    whole = _table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC))
-    if _width(whole) <= width:
+    whole, needed = _table(rows, (*_IDENTITY, *_SPEED, *_TRAFFIC))
+    if needed <= width:
         parts.append(whole)
     else:
         parts.append(_fitting(rows, (*_IDENTITY, *_SPEED), width))
@@ -129,13 +128,6 @@ def results(rows: Sequence[Row], device: Device, times: str, width: int) -> Rend
             parts.append(_fitting(right, (*_IDENTITY, *_TRAFFIC), width))
     parts += notes(rows, device)
     return Group(*parts)
-
-
-def _width(renderable: RenderableType) -> int:
-    """Columns that it needs to be shown without a cut."""
-    # Without a height a dumb terminal has 80 columns.
-    console = Console(width=1000, height=25, markup=False, emoji=False)
-    return Measurement.get(console, console.options, renderable).maximum
 
 
 def _times(rows: Sequence[Row], times: str) -> str:
@@ -148,17 +140,21 @@ def _times(rows: Sequence[Row], times: str) -> str:
 
 def _fitting(rows: Sequence[Row], cells: Sequence[_Cell], width: int) -> Table:
     """The table, its columns closer together where it would not fit otherwise."""
-    table = _table(rows, cells)
-    if _width(table) > width:
+    table, needed = _table(rows, cells)
+    if needed > width:
         table.padding = (0, 1, 0, 0)
     return table
 
 
-def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
+def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> tuple[Table, int]:
+    """The table of what is known of these rows, and the columns that it needs on a terminal."""
     table = Table(box=None, pad_edge=False)
-    cells = _known(rows, cells)
     square = all(row.square for row in rows)
+    columns, needed = [], 0
     for cell in cells:
+        texts = [cell.text(row) for row in rows]
+        if not any(map(str, texts)):
+            continue
         name = "MxNxK" if cell.title == "N" and not square else cell.title
         name = f"of {_baseline(rows)}" if cell.title == "of base" else name
         unit = _unit(rows) if cell.unit == "GFLOP/s" else cell.unit
@@ -168,9 +164,11 @@ def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> Table:
         # Where space is short a kernel's name is folded; a number is never cut.
         fold = cell.title in ("kernel", "parameters")
         table.add_column(header, justify=justify, no_wrap=not fold, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell.text(row) for cell in cells))
-    return table
+        columns.append(texts)
+        needed += max(cell_len(str(text)) for text in (name, unit, *texts)) + _GAP
+    for row in zip(*columns, strict=True):
+        table.add_row(*row)
+    return table, needed - _GAP
 
 
 def _is_whole(row: Row) -> bool:
@@ -182,11 +180,6 @@ def _baseline(rows: Sequence[Row]) -> str:
     """Name of the library beside which the rows were measured."""
     names = {(row.baseline or "").partition(" ")[0] for row in rows} - {""}
     return names.pop() if len(names) == 1 else "library"
-
-
-def _known(rows: Sequence[Row], cells: Sequence[_Cell]) -> list[_Cell]:
-    """The cells that say something in at least one row."""
-    return [cell for cell in cells if any(str(cell.text(row)) for row in rows)]
 
 
 def notes(rows: Sequence[Row], device: Device) -> list[Text]:

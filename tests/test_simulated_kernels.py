@@ -517,32 +517,63 @@ def misses_one(it: Memory) -> None:
     it.matrix("C")[3, 4] += 1
 
 
+WITH_WHOLE = "right with whole numbers, wrong with real ones when it was timed: "
+BEFORE = "right before it was timed, wrong after: "
+
+
 @pytest.mark.parametrize("own_memory", [False, True])
 @pytest.mark.parametrize(
-    ("product", "takes", "checks"),
-    [(Product(), (), 2), (Product(), ("alpha",), 3), (Product(beta=1), (), 2),
-     (Product("float16", "float16"), (), 3), (Product("float64", "float64"), (), 2)],
-)  # fmt: skip
+    ("product", "takes", "cold", "checks", "message"),
+    [
+        (Product(), (), True, 1, WITH_WHOLE),
+        (Product(), (), False, 2, BEFORE),
+        (Product(), ("alpha",), True, 2, WITH_WHOLE),
+        (Product(), ("alpha",), False, 3, BEFORE),
+        (Product(beta=1), (), True, 2, BEFORE),
+        (Product("float16", "float16"), (), True, 2, WITH_WHOLE),
+        (Product("float64", "float64"), (), True, 1, WITH_WHOLE),
+    ],
+)
 def test_the_launches_that_were_timed_are_checked(
-    own_memory: bool, product: Product, takes: tuple[str, ...], checks: int
+    own_memory: bool,
+    product: Product,
+    takes: tuple[str, ...],
+    cold: bool,
+    checks: int,
+    message: str,
 ) -> None:
+    """With so many launches ``checks`` before them."""
+
     def measured(kernel: Kernel) -> Outcome:
         session: Any = _Session(kernel, own_memory=own_memory)
-        return run(_Bench(session), entry_of(product, takes=takes), TIMED)
+        return run(_Bench(session), entry_of(product, takes=takes), TIMED, cold=cold)
 
     fine = measured(right)
     assert fine.verdict is not None
     assert fine.verdict.ok
+    assert fine.verdict.max_error is not None
     assert fine.timing is not None
     assert len(fine.timing.samples) >= 3
     late = measured(at_launches(range(checks, 1000), misses_one))
     assert late.timing is None
     assert late.verdict is not None
-    assert late.verdict.message.startswith("right before it was timed, wrong after: ")
+    assert late.verdict.message.startswith(message)
     early = measured(at_launches(range(checks - 1, 1000), misses_one))
     assert early.verdict is not None
     assert not early.verdict.ok
     assert "timed" not in early.verdict.message
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_of_a_slow_kernel_the_checked_launches_are_the_samples(wrong: int) -> None:
+    rule = dataclasses.replace(TIMED, slow=1e-3)
+    session: Any = _Session(at_launches(range(wrong, wrong + 1), misses_one))
+    outcome = run(_Bench(session), entry_of(Product()), rule)
+    assert outcome.verdict is not None
+    assert outcome.verdict.ok is (wrong == 2)
+    assert (outcome.timing is not None) is outcome.verdict.ok
+    if outcome.timing:
+        assert outcome.timing.samples == (1e-3, 1e-3)
 
 
 def test_a_kernel_that_stops_writing_is_found() -> None:
@@ -550,13 +581,13 @@ def test_a_kernel_that_stops_writing_is_found() -> None:
     count = iter(range(1000))
 
     def kernel(it: Memory) -> None:
-        if next(count) < 2:
+        if next(count) < 1:
             right(it)
 
     session: Any = _Session(kernel, own_memory=True)
     verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict
     assert verdict is not None
-    assert verdict.message.startswith("right before it was timed, wrong after: ")
+    assert verdict.message.startswith(WITH_WHOLE)
 
 
 def test_what_the_device_holds_is_not_fetched_again() -> None:
@@ -647,7 +678,7 @@ def test_cold_samples_are_taken_in_several_places(
     rule = dataclasses.replace(TIMED, samples=samples)
     outcome = run(_Bench(session), entry_of(Product()), rule, cold=cold)
     assert outcome.timing is not None
-    timed = seen[2:]
+    timed = seen[1 if cold else 2 :]
     assert len(timed) == len(outcome.timing.samples)
     places = min(16, len(timed)) if own_memory and cold else 1
     assert len(set(timed)) == places
@@ -656,11 +687,11 @@ def test_cold_samples_are_taken_in_several_places(
 
 @pytest.mark.parametrize("place", range(3))
 def test_what_is_wrong_in_one_place_is_found(place: int) -> None:
-    kernel = at_launches(range(2 + place, 3 + place), misses_one)
+    kernel = at_launches(range(1 + place, 2 + place), misses_one)
     session: Any = _Session(kernel, own_memory=True)
     verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict  # six samples
     assert verdict is not None
-    assert verdict.message.startswith("right before it was timed, wrong after: ")
+    assert verdict.message.startswith(WITH_WHOLE)
 
 
 def test_large_matrices_stay_where_they_are() -> None:

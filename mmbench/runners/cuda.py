@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ _COMPARE_GRID, _COMPARE_BLOCK = (1024, 1), (256, 1, 1)
 
 def _driver() -> Any:
     try:
+        import pycuda.compiler  # now, not between two measurements
         import pycuda.driver
     except ImportError as error:
         if "libcuda" in str(error):
@@ -292,10 +294,6 @@ class CudaSession:
             self.flush_memory = self.drv.mem_alloc(4 * self.flush_words)
             self.open, self.open_address = self._flag()
             self.differ, self.differ_address = self._flag()
-            module = self._load_own_kernels()
-            self.gate = module.get_function("mmbench_gate").prepare("P")
-            self.empty = module.get_function("mmbench_empty").prepare("")
-            self.compare = module.get_function("mmbench_compare").prepare("PPQP")
         self.card = nvml.open_card(handle.pci_bus_id())
 
     def _flag(self) -> tuple[Any, Any]:
@@ -304,7 +302,21 @@ class CudaSession:
         number = self.drv.pagelocked_zeros(1, np.int32, mem_flags=flags)
         return number, np.uintp(number.base.get_device_pointer())
 
-    def _load_own_kernels(self) -> Any:
+    @cached_property
+    def gate(self) -> Any:
+        return self._own_kernels.get_function("mmbench_gate").prepare("P")
+
+    @cached_property
+    def empty(self) -> Any:
+        return self._own_kernels.get_function("mmbench_empty").prepare("")
+
+    @cached_property
+    def compare(self) -> Any:
+        return self._own_kernels.get_function("mmbench_compare").prepare("PPQP")
+
+    @cached_property
+    def _own_kernels(self) -> Any:
+        """Loaded for the first task: until then ``CudaRunner.prepare`` may be compiling them."""
         from pycuda.compiler import SourceModule
 
         source = _OWN_KERNELS.read_text()
