@@ -1,6 +1,12 @@
-"""Run the command line with ``python -m mmbench``."""
+"""Run the command line: ``mmbench``, or ``python -m mmbench``."""
 
-from mmbench.cli import main
+
+def main() -> None:
+    # Imported here: each worker process imports this module, and needs no command line.
+    from mmbench import cli
+
+    cli.main()
+
 
 if __name__ == "__main__":
     main()

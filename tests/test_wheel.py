@@ -77,7 +77,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         entry_points = archive.read(name.replace("METADATA", "entry_points.txt")).decode()
     assert f"\nVersion: {mmbench.__version__}\n" in text
     assert "\nLicense-Expression: MIT\n" in text
-    assert "mmbench = mmbench.cli:main" in entry_points
+    assert "mmbench = mmbench.__main__:main" in entry_points
 
 
 def test_the_installed_command_works_from_an_empty_folder(scripts: Path, tmp_path: Path) -> None:
