@@ -39,6 +39,7 @@ Phase = Callable[[str], None]
 _HOT_BATCH_SECONDS = 3e-3  # of one hot sample: a thousand times what the timer adds to it
 _HOT_BATCH_MOST = 300
 _STILL_WARM = 1.0  # seconds after a measurement for which clocks stay up
+_WARM_UP_AGAIN = 0.02  # of a whole warm-up, while they are
 _AHEAD_ELEMENTS = 2**28  # beyond, two problems at once may be more than the host holds
 _READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
 
@@ -196,7 +197,8 @@ class _Bench:
         judged = kernels or range(len(entries))  # a baseline is measured as long as its kernel
         if time.perf_counter() - self.measured_at < _STILL_WARM:
             checked = min(sum(entry.checked) for entry in entries)  # that has warmed it up too
-            rule = replace(rule, warm_up=max(0.0, rule.warm_up / 10 - checked), warm=True)
+            again = max(0.0, _WARM_UP_AGAIN * rule.warm_up - checked)
+            rule = replace(rule, warm_up=again, warm=True)
         # A single kernel that overwrites C leaves in it what its last timed launch has computed.
         as_it_is = len(entries) == 1 and entries[0].point.spec.product.beta == 0
         for operands in {id(entry.operands): entry.operands for entry in entries}.values():
@@ -295,9 +297,10 @@ class _Measured:
             if wrong and self.operands.spoiled():
                 wrong, error = self._launch_and_check(real, "last", phase)
             if wrong:
-                before = "before it was timed, wrong after"
-                others = "with whole numbers, wrong with real ones when it was timed"
-                wrong = f"right {before if self.tried_real else others}: {wrong}"
+                seen = "right with other inputs, wrong when it was timed"
+                if self.tried_real:
+                    seen = "right before it was timed, wrong after"
+                wrong = f"{seen}: {wrong}"
             self._judge(wrong, error)
 
     def sampler(self, cold: bool) -> Callable[[], float]:

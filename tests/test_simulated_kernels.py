@@ -517,7 +517,7 @@ def misses_one(it: Memory) -> None:
     it.matrix("C")[3, 4] += 1
 
 
-WITH_WHOLE = "right with whole numbers, wrong with real ones when it was timed: "
+WITH_OTHERS = "right with other inputs, wrong when it was timed: "
 BEFORE = "right before it was timed, wrong after: "
 
 
@@ -525,13 +525,13 @@ BEFORE = "right before it was timed, wrong after: "
 @pytest.mark.parametrize(
     ("product", "takes", "cold", "checks", "message"),
     [
-        (Product(), (), True, 1, WITH_WHOLE),
+        (Product(), (), True, 1, WITH_OTHERS),
         (Product(), (), False, 2, BEFORE),
-        (Product(), ("alpha",), True, 2, WITH_WHOLE),
+        (Product(), ("alpha",), True, 2, WITH_OTHERS),
         (Product(), ("alpha",), False, 3, BEFORE),
         (Product(beta=1), (), True, 2, BEFORE),
-        (Product("float16", "float16"), (), True, 2, WITH_WHOLE),
-        (Product("float64", "float64"), (), True, 1, WITH_WHOLE),
+        (Product("float16", "float16"), (), True, 2, WITH_OTHERS),
+        (Product("float64", "float64"), (), True, 1, WITH_OTHERS),
     ],
 )
 def test_the_launches_that_were_timed_are_checked(
@@ -587,7 +587,7 @@ def test_a_kernel_that_stops_writing_is_found() -> None:
     session: Any = _Session(kernel, own_memory=True)
     verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict
     assert verdict is not None
-    assert verdict.message.startswith(WITH_WHOLE)
+    assert verdict.message.startswith(WITH_OTHERS)
 
 
 def test_what_the_device_holds_is_not_fetched_again() -> None:
@@ -691,7 +691,7 @@ def test_what_is_wrong_in_one_place_is_found(place: int) -> None:
     session: Any = _Session(kernel, own_memory=True)
     verdict = run(_Bench(session), entry_of(Product()), TIMED).verdict  # six samples
     assert verdict is not None
-    assert verdict.message.startswith(WITH_WHOLE)
+    assert verdict.message.startswith(WITH_OTHERS)
 
 
 def test_large_matrices_stay_where_they_are() -> None:
