@@ -12,8 +12,9 @@ import itertools
 import math
 import os
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Any
 
 from mmbench import __version__, baselines, figures, hints, metrics, precision, processes
 from mmbench.cache import source_hash
@@ -29,6 +30,7 @@ from mmbench.worker import Entry, Outcome, Task
 
 _STATUS = {"unfit": "skipped", "runner": "skipped", "timeout": "timeout"}
 _SLOWEST_FLOP_PER_SECOND = 5e7  # of any right kernel on the host; for the default time-out
+_UNSEEN_SECONDS = 0.1  # of waiting that is not worth a word
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,6 @@ class Bench:
                 if reason := unfit_reason(point, self.runner.device):
                     here = self.runner.device.runner in point.spec.runners
                     raise UnfitError(reason) if here else WrongRunnerError(reason)
-                progress(f"{point}: compiling", None)
                 entries[i] = Entry(point, compiles.program(point))
             except MmbenchError as error:
                 results[i] = self._failed(point, error)
@@ -380,8 +381,13 @@ class _Compiles:
             future.exception()
 
     def program(self, point: Point) -> Program:
-        self._prepared.exception()  # the session says why
-        return self._futures[_key(point)].result()
+        """Wait for a point's program, and for what the session needs, which says why it failed."""
+        future = self._futures[_key(point)]
+        needed: list[Future[Any]] = [self._prepared, future]
+        if wait(needed, _UNSEEN_SECONDS).not_done:
+            self._progress(f"{point}: compiling", None)
+            wait(needed)
+        return future.result()
 
 
 def _key(point: Point) -> tuple[object, ...]:

@@ -46,7 +46,7 @@ class Supervisor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.stop(wait=False)
 
     def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
         """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
@@ -98,10 +98,10 @@ class Supervisor:
         if not self._undisturbed:
             worker_process.start_early(self._runner, self._device)
 
-    def stop(self) -> None:
-        """End the worker, at once and whatever it does."""
+    def stop(self, wait: bool = True) -> None:
+        """End the worker, at once and whatever it does, and ``wait`` for its end."""
         if self._worker is not None:
-            self._worker.end()
+            self._worker.end(wait)
         self._worker = None
         self._served = 0
 

@@ -45,10 +45,11 @@ class WorkerProcess:
         """What its kernels and drivers have printed."""
         return Path(self.log.name).read_text(errors="replace")
 
-    def end(self) -> None:
-        """End it, at once and whatever it does."""
+    def end(self, wait: bool = True) -> None:
+        """End it, at once and whatever it does. It leaves the GPU some 60 ms later."""
         self.process.kill()
-        self.process.join()
+        if wait:
+            self.process.join()
         self.pipe.close()
         self.log.close()
 

@@ -94,10 +94,14 @@ class CudaRunner:
 
     def __init__(self, index: int) -> None:
         drv = _driver()
+        import pycuda.compiler
+
         handle = _open_device(drv, index)
         self.nvcc = nvcc.find()
         self.arch = _arch(handle.compute_capability())
         self.device = _describe(drv, handle, index, self.nvcc)
+        # PyCUDA remembers it: else all compiles that begin at once would ask.
+        pycuda.compiler.get_nvcc_version(self.nvcc.path)
 
     def baseline(self) -> str:
         try:
