@@ -60,6 +60,16 @@ class Measured:
         return tuple(itertools.chain.from_iterable(self.processes))
 
 
+@dataclass
+class _Job:
+    """A group of points on its way: what cannot be run, and the task of the others."""
+
+    group: Sequence[Point]
+    failed: dict[int, Measured] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)
+    task: Task | None = None
+
+
 class Bench:
     """A runner, its worker, and the settings of a command."""
 
@@ -111,9 +121,14 @@ class Bench:
         ):
             if compiles.any:
                 supervisor.prestart()
-            for i, group in enumerate(groups):
-                ahead = self._next_problem(group[0], groups[i + 1 :])
-                yield self._measure(group, compiles, supervisor, progress, ahead)
+            job: _Job | None = None
+            for i in range(len(groups)):
+                job = job or self._job(groups, i, compiles)
+                # Where nothing has to be compiled for it, the worker goes on with the next one.
+                ready = compiles.beside and compiles.ready(groups[i + 1 : i + 2])
+                then = self._job(groups, i + 1, compiles) if ready else None
+                yield self._measure(job, supervisor, progress, then)
+                job = then
 
     def _next_problem(self, point: Point, groups: Sequence[Sequence[Point]]) -> Point | None:
         """The first point of these groups that is of another problem or product."""
@@ -123,65 +138,64 @@ class Bench:
                 return other
         return None
 
-    def _measure(
-        self,
-        group: Sequence[Point],
-        compiles: _Compiles,
-        supervisor: Supervisor,
-        progress: Progress,
-        ahead: Point | None,
-    ) -> list[Measured]:
-        results: dict[int, Measured] = {}
-        entries: dict[int, Entry] = {}
-        for i, point in enumerate(group):
+    def _job(self, groups: Sequence[Sequence[Point]], index: int, compiles: _Compiles) -> _Job:
+        """Wait for the programs of a group."""
+        job = _Job(groups[index])
+        for i, point in enumerate(job.group):
             try:
                 if reason := unfit_reason(point, self.runner.device):
                     here = self.runner.device.runner in point.spec.runners
                     raise UnfitError(reason) if here else WrongRunnerError(reason)
-                entries[i] = Entry(point, compiles.program(point))
+                job.entries[i] = Entry(point, compiles.program(point))
             except MmbenchError as error:
-                results[i] = self._failed(point, error)
-        if entries:
-            outcomes = self._outcomes(list(entries.values()), supervisor, progress, ahead)
-            for (i, entry), outcome in zip(entries.items(), outcomes, strict=True):
+                job.failed[i] = self._failed(point, error)
+        if job.entries:
+            ahead = self._next_problem(job.group[0], groups[index + 1 :])
+            job.task = self._task(list(job.entries.values()), ahead)
+        return job
+
+    def _task(self, entries: Sequence[Entry], ahead: Point | None = None) -> Task:
+        cold, seed = self.settings.cache == "cold", self.settings.seed
+        return Task(tuple(entries), self.settings.rule, cold, seed, ahead)
+
+    def _measure(
+        self, job: _Job, supervisor: Supervisor, progress: Progress, then: _Job | None
+    ) -> list[Measured]:
+        results = dict(job.failed)
+        if job.task is not None:
+            outcomes = self._outcomes(job.task, supervisor, progress, then.task if then else None)
+            for (i, entry), outcome in zip(job.entries.items(), outcomes, strict=True):
                 hint = self._hint(entry, outcome, supervisor)
                 results[i] = self._measured(entry, outcome, hint)
-        measured = [results[i] for i in range(len(group))]
+        measured = [results[i] for i in range(len(job.group))]
         return [_beside(each, measured) for each in measured]
 
     def _outcomes(
-        self,
-        entries: list[Entry],
-        supervisor: Supervisor,
-        progress: Progress,
-        ahead: Point | None = None,
+        self, task: Task, supervisor: Supervisor, progress: Progress, then: Task | None = None
     ) -> list[Outcome]:
-        point = entries[0].point
+        point = task.entries[0].point
 
         def show(phase: str, share: float | None) -> None:
             progress(f"{point.problem} {phase}", share)
 
-        cold, seed = self.settings.cache == "cold", self.settings.seed
-        task = Task(tuple(entries), self.settings.rule, cold, seed, ahead)
+        timeout, count = self._timeout(point), self.settings.processes
         try:
-            return processes.run(
-                supervisor, task, self._timeout(point), show, self.settings.processes
-            )
+            return processes.run(supervisor, task, timeout, show, count, then)
         except MmbenchError as error:
-            if len(entries) == 1:
+            if len(task.entries) == 1:
                 return [Outcome(error=error)]
             failure = error
         # One of them has taken the worker with it. Apart, each answers for itself.
         apart = [
             dataclasses.replace(outcome, apart=True)
-            for entry in entries
-            for outcome in self._outcomes([entry], supervisor, progress)
+            for entry in task.entries
+            for outcome in self._outcomes(self._task([entry]), supervisor, progress)
         ]
         if all(outcome.timing for outcome in apart):  # whose failure it was cannot be told
             failure.message += "; not when measured apart"
             return [
                 outcome if entry.point.spec.library else Outcome(error=failure)
-                for entry, outcome in zip(entries, apart, strict=True)
+                for entry, outcome in zip(task.entries, apart, strict=True)
             ]
         return apart
 
@@ -357,6 +371,16 @@ class _Compiles:
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)
+
+    @property
+    def beside(self) -> bool:
+        """Whether the host may be busy while a worker measures."""
+        return self._runner.compiles_while_measuring
+
+    def ready(self, groups: Sequence[Sequence[Point]]) -> bool:
+        """Whether there are such groups, and nobody would have to wait for their programs."""
+        futures = [self._futures.get(_key(point)) for group in groups for point in group]
+        return bool(groups) and all(future is None or future.done() for future in futures)
 
     @property
     def any(self) -> bool:

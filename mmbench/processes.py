@@ -18,9 +18,19 @@ from mmbench.worker import Outcome, Task
 
 
 def run(
-    supervisor: Supervisor, task: Task, timeout: float, progress: Progress, processes: int
+    supervisor: Supervisor,
+    task: Task,
+    timeout: float,
+    progress: Progress,
+    processes: int,
+    then: Task | None = None,
 ) -> list[Outcome]:
-    """Run a task in so many processes, the last of which stays; raise what ended it in one."""
+    """Run a task in so many processes, the last of which stays; raise what ended it in one.
+
+    ``then`` is for the supervisor, where the next task is for the same process.
+    """
+    if processes == 1:
+        return supervisor.run(task, timeout, progress, then)
     runs: list[list[Outcome]] = []
 
     def show(phase: str, share: float | None) -> None:
@@ -34,7 +44,7 @@ def run(
             supervisor.prestart_next()
         mine = task if last else replace(task, ahead=None)
         try:
-            runs.append(supervisor.run(mine, timeout, show if processes > 1 else progress))
+            runs.append(supervisor.run(mine, timeout, show))
         except MmbenchError as error:
             error.message += _after(len(runs), processes)
             raise

@@ -35,6 +35,7 @@ class Supervisor:
         self._device = device
         self._undisturbed = undisturbed
         self._served = 0  # tasks that the present worker has ended
+        self._given: Task | None = None  # that it has begun without being asked for
         self._worker: WorkerProcess | None = None
 
     def __enter__(self) -> Supervisor:
@@ -48,12 +49,15 @@ class Supervisor:
     ) -> None:
         self.stop(wait=False)
 
-    def run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
+    def run(
+        self, task: Task, timeout: float, progress: Progress, then: Task | None = None
+    ) -> list[Outcome]:
         """Run a task; raise CrashError, KernelTimeoutError, or the error that ended it.
 
         ``timeout`` is for each phase: a launch that is checked, or all timed launches. A crash
         in a worker that ran other kernels before may be their doing, so it is tried again in a
-        new one.
+        new one. ``then`` is a task that will most likely be asked for next: the worker goes on
+        with it while the caller does what is to be done with these outcomes.
         """
         used = self._served > 0
         try:
@@ -65,16 +69,19 @@ class Supervisor:
         self._served += 1
         if any(outcome.verdict is None or not outcome.verdict.ok for outcome in outcomes):
             self.stop()  # a wrong kernel may have written anywhere in the worker's memory
+        elif then is not None:
+            with contextlib.suppress(CrashError):  # of a worker that has ended since
+                self._give(then)
         return outcomes
 
     def _run(self, task: Task, timeout: float, progress: Progress) -> list[Outcome]:
-        worker = self._worker or self._start()
-        worker.status.clear()
+        if self._given is not task:
+            if self._given is not None:  # it is busy with what nobody has asked for
+                self.stop()
+            self._give(task)
+        worker, self._given = self._worker, None
+        assert worker is not None
         phase, deadline = "starting", time.monotonic() + timeout + _GRACE_SECONDS
-        try:
-            worker.pipe.send(task)
-        except OSError:  # it has ended while nobody looked
-            raise self._crash(worker, phase) from None
         while True:
             kind, content = self._next(worker, deadline, timeout, phase, progress)
             if kind == "phase":
@@ -86,6 +93,15 @@ class Supervisor:
                 raise RuntimeError(f"the worker failed:\n{content}")
             else:
                 raise self._failure(worker, content)
+
+    def _give(self, task: Task) -> None:
+        worker = self._worker or self._start()
+        worker.status.clear()
+        try:
+            worker.pipe.send(task)
+        except OSError:  # it has ended while nobody looked
+            raise self._crash(worker, "starting") from None
+        self._given = task
 
     def prestart(self) -> None:
         """Start a worker before there is a task: its session opens while kernels are compiled."""
@@ -103,6 +119,7 @@ class Supervisor:
         if self._worker is not None:
             self._worker.end(wait)
         self._worker = None
+        self._given = None
         self._served = 0
 
     def _start(self) -> WorkerProcess:

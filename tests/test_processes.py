@@ -33,9 +33,13 @@ class Scripted:
         self.planned = list(planned)
         self.log: list[str] = []
 
-    def run(self, task: Task, timeout: float, progress: Any) -> list[Outcome]:
+    def run(
+        self, task: Task, timeout: float, progress: Any, then: Task | None = None
+    ) -> list[Outcome]:
         assert timeout == 9.0
         self.log.append("run" if task.ahead is None else "run and look ahead")
+        if then is not None:
+            self.log.append("go on")
         progress("measuring", 0.5)
         outcome = self.planned.pop(0)
         if isinstance(outcome, Exception):
@@ -51,7 +55,7 @@ class Scripted:
 
 def run(supervisor: Any, count: int) -> tuple[list[Outcome], list[tuple[str, float | None]]]:
     said: list[tuple[str, float | None]] = []
-    found = processes.run(supervisor, TASK, 9.0, lambda *words: said.append(words), count)
+    found = processes.run(supervisor, TASK, 9.0, lambda *words: said.append(words), count, TASK)
     return found, said
 
 
@@ -59,7 +63,7 @@ def test_one_process_is_as_it_was() -> None:
     outcome = timed(1.0, 2.0, 4.0)
     supervisor = Scripted([outcome])
     assert run(supervisor, 1) == ([outcome], [("measuring", 0.5)])
-    assert supervisor.log == ["run and look ahead"]
+    assert supervisor.log == ["run and look ahead", "go on"]
 
 
 def test_each_process_is_a_new_one() -> None:

@@ -18,6 +18,7 @@ from mmbench.results import Row
 from mmbench.runners import Runner
 from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
+from mmbench.worker import Entry, Task
 from mmbench.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.cpu
@@ -141,8 +142,11 @@ class Sweep:
     worker_starts: int
 
 
-@pytest.fixture(scope="module")
-def sweep(cpu: Runner, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+@pytest.fixture(scope="module", params=[False, True], ids=["asked", "given ahead"])
+def sweep(
+    cpu: Runner, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Sweep:
+    """On the host, and as on a GPU, where the worker goes on with the next point by itself."""
     lines = "".join(f"if (N == {n}) {{ {case.line} }}\n" for n, case in enumerate(CASES, FIRST_BAD))
     header = HEADER.format(
         entry="matmul", arguments='["A", "B", "C", "int N"]', extra="", launch="",
@@ -155,6 +159,7 @@ def sweep(cpu: Runner, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
         sizes += [n, GOOD]
     with pytest.MonkeyPatch.context() as patch:
         starts = count_starts(patch)
+        patch.setattr(cpu, "compiles_while_measuring", request.param, raising=False)
         rows = rows_of(cpu, path, sizes, timeout=1.0)
     assert [row.n for row in rows] == sizes
     return Sweep(rows[::2], dict(zip(CASES, rows[1::2], strict=True)), len(starts))
@@ -201,6 +206,39 @@ def test_one_worker_serves_all_points(
     rows = rows_of(cpu, path, [1, 15, 16, 17, 33])
     assert [row.status for row in rows] == ["ok"] * 5
     assert len(starts) == 1
+
+
+def test_a_worker_goes_on_while_its_rows_are_written(
+    cpu: Runner, write_kernel: WriteKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu, "compiles_while_measuring", True, raising=False)
+    starts = count_starts(monkeypatch)
+    spec = read_kernel(write_kernel("kernel", KERNEL.replace("MISBEHAVE", "")))
+    groups = [[Point(spec, Problem(n, n, n), {"TILE_SIZE": 16})] for n in (15, 16, 17)]
+    measuring = Bench(cpu, Settings(QUICK)).run_groups(groups, quiet)
+    written = []
+    for row in (each.row for group in measuring for each in group):
+        written.append((row.n, row.status))
+        worker = starts[-1]._worker
+        assert worker is not None
+        assert worker.pipe.poll(10 if len(written) < len(groups) else 0) is (len(written) < 3)
+    assert written == [(15, "ok"), (16, "ok"), (17, "ok")]
+    assert len(starts) == 1
+
+
+def test_a_task_that_was_given_ahead_may_never_be_asked_for(
+    cpu: Runner, write_kernel: WriteKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = count_starts(monkeypatch)
+    spec = read_kernel(write_kernel("kernel", KERNEL.replace("MISBEHAVE", "")))
+    points = [Point(spec, Problem(n, n, n), {"TILE_SIZE": 16}) for n in (15, 16, 17)]
+    one, two, three = (Task((Entry(p, cpu.compile(p)),), QUICK, False, 0) for p in points)
+    with Supervisor("cpu", 0) as supervisor:
+        for task, then in ((one, two), (three, one), (one, None), (two, two), (two, None)):
+            (outcome,) = supervisor.run(task, 20, quiet, then)
+            assert outcome.verdict is not None
+            assert outcome.verdict.ok
+    assert len(starts) == 2
 
 
 def test_progress_of_a_long_launch(cpu: Runner, write_kernel: WriteKernel) -> None:
