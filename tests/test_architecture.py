@@ -87,7 +87,7 @@ def test_there_is_something_to_look_at() -> None:
     ("package", "allowed"),
     [
         ("click", {"cli.py"}),
-        ("pycuda", {"runners/cuda.py"}),
+        ("pycuda", {"runners/cuda.py", "runners/source_module.py"}),
         ("pynvml", {"runners/nvml.py"}),
         (
             "rich",
@@ -231,6 +231,21 @@ def _modules(name: str) -> Iterator[str]:
             if module in MODULES and full != "mmbench":
                 yield name_of(MODULES[module])
                 return
+
+
+def test_the_map_of_the_modules_is_whole_and_in_their_order() -> None:
+    """CONTRIBUTING.md: a module imports only from those above it, or in its line."""
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = text.partition("| module |")[2].partition("\n\n")[0].splitlines()[2:]
+    lines = [re.findall(r"`(\w+)/?`", row.split("|")[1]) for row in rows]
+    place = {name: at for at, names in enumerate(lines) for name in names}
+    parts = {name_of(path): name_of(path).partition("/")[0].removesuffix(".py") for path in FILES}
+    main = {"__init__", "__main__"}
+    assert set(parts.values()) - main == set(place)
+    for path in FILES:
+        used = {parts[name] for name in modules_used(path)} - main
+        if (mine := parts[name_of(path)]) not in main:
+            assert {name for name in used if place[name] > place[mine]} == set(), mine
 
 
 def test_modules_stay_readable() -> None:

@@ -10,8 +10,8 @@ from conftest import WriteKernel
 from mmbench.errors import CompileError, UnfitError
 from mmbench.header import read_kernel
 from mmbench.product import Problem
-from mmbench.runners.cuda import _source
 from mmbench.runners.nvcc import in_users_words
+from mmbench.runners.source_module import source
 from mmbench.spec import Point
 
 MINE = Path("some folder/mine.cu")
@@ -60,7 +60,7 @@ def test_pycuda_has_no_reason_to_preprocess(write_kernel: WriteKernel) -> None:
         "__global__ void matmul(const float *A, const float *B, float *C, int N) {}\n"
     )
     spec = read_kernel(write_kernel("mine", body))
-    text = _source(Point(spec, Problem(1, 1, 1), {"TILE_SIZE": 16}))
+    text = source(Point(spec, Problem(1, 1, 1), {"TILE_SIZE": 16}))
     assert '# include <cuda_runtime.h>\n  #\tinclude "a.h"\n\t# include "b.h"\n' in text
     assert "#include_next <c>" in text
     assert text.splitlines()[1:] == spec.source.replace("#include ", "# include ").splitlines()

@@ -1,8 +1,7 @@
-"""The cuda runner: SourceModule, CUDA events, the device's primary context.
+"""The cuda runner: the device, its primary context, CUDA events.
 
-The only module that imports PyCUDA. Timing keeps the host out of every interval: a small
-kernel, the gate, holds the stream until all of the sample's work has been queued, so that no
-launch latency lies between two events.
+Timing keeps the host out of every interval: a small kernel, the gate, holds the stream until all
+of the sample's work has been queued, so that no launch latency lies between two events.
 """
 
 from __future__ import annotations
@@ -10,38 +9,31 @@ from __future__ import annotations
 import os
 import re
 import statistics
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mmbench import cache, metrics
+from mmbench import metrics
 from mmbench.device import Device, Limits
-from mmbench.errors import CompileError, LaunchError, MmbenchError, RunnerUnavailableError
+from mmbench.errors import LaunchError, MmbenchError, RunnerUnavailableError
 from mmbench.runners import Array, Kernel, Program, Resources, Telemetry, cublas, nvcc, nvml
+from mmbench.runners.source_module import SourceModules, options
 from mmbench.spec import Launch, Point
 
 _FLOOR_SAMPLES = 20
 _INSTALL = 'pip install "mmbench[cuda]" (needs the CUDA toolkit; mmbench doctor says more)'
-_INCLUDE = re.compile(r"^([ \t]*#)include\b", re.MULTILINE)
 _FORMATS = {
     "int": "i", "unsigned": "I", "unsigned int": "I", "size_t": "L", "long long": "q",
     "float": "f", "double": "d", "half": "e", "bool": "?",
 }  # fmt: skip
-
-_OWN_KERNELS = Path(__file__).with_name("cuda_session.cu")
 _COMPARE_GRID, _COMPARE_BLOCK = (1024, 1), (256, 1, 1)
 
 
 def _driver() -> Any:
     try:
-        import pycuda.compiler  # now, not between two measurements
         import pycuda.driver
     except ImportError as error:
         if "libcuda" in str(error):
@@ -76,11 +68,6 @@ def _reason(error: Exception) -> str:
     return re.sub(r"^cu\w+ failed: ", "", str(error).strip().splitlines()[0])
 
 
-def _as_text(said: str | bytes | None) -> str:
-    """What nvcc said: PyCUDA gives text, or bytes where it was preprocessing."""
-    return said.decode(errors="replace") if isinstance(said, bytes) else said or ""
-
-
 def _arch(capability: tuple[int, int]) -> str:
     return "sm_{}{}".format(*capability)
 
@@ -94,14 +81,10 @@ class CudaRunner:
 
     def __init__(self, index: int) -> None:
         drv = _driver()
-        import pycuda.compiler
-
         handle = _open_device(drv, index)
         self.nvcc = nvcc.find()
-        self.arch = _arch(handle.compute_capability())
         self.device = _describe(drv, handle, index, self.nvcc)
-        # PyCUDA remembers it: else all compiles that begin at once would ask.
-        pycuda.compiler.get_nvcc_version(self.nvcc.path)
+        self.modules = SourceModules(self.nvcc, _arch(handle.compute_capability()))
 
     def baseline(self) -> str:
         try:
@@ -111,103 +94,18 @@ class CudaRunner:
         return "cublas"
 
     def prepare(self) -> None:
-        _build(_OWN_KERNELS.read_text(), (), self.arch, self.nvcc)
+        self.modules.compile_own()
 
     def flags(self, point: Point) -> str:
         if point.spec.library:
             return cublas.describe(self.nvcc.library_folder, point.spec.library)
-        return " ".join((*_options(point), f"-arch={self.arch}"))
+        return " ".join((*options(point), f"-arch={self.modules.arch}"))
 
     def compile(self, point: Point) -> Program:
         if point.spec.library:
             cublas.describe(self.nvcc.library_folder, point.spec.library)
             return Program(path="", symbol=point.spec.library, compile_seconds=None)
-        identity = cache.with_headers(point.spec.source, point.spec.folders)
-        try:
-            built = _build(_source(point), _options(point), self.arch, self.nvcc, identity)
-        except _driver().CompileError as error:
-            log = _as_text(error.stdout) + _as_text(error.stderr)
-            raise nvcc.in_users_words(log, point.spec.path) from None
-        return Program(
-            path=str(built.folder),
-            symbol=_symbol(built.cubin, point),
-            compile_seconds=built.seconds,
-        )
-
-
-@dataclass(frozen=True)
-class _Built:
-    """A module in PyCUDA's cache, and the seconds that took; None where it was there."""
-
-    folder: Path
-    cubin: bytes
-    seconds: float | None
-
-
-def _build(
-    source: str, options: Sequence[str], arch: str, compiler: nvcc.Nvcc, identity: str = ""
-) -> _Built:
-    """Compile into PyCUDA's own cache format, in a folder that no two sources share.
-
-    PyCUDA keys its cache on the text alone; the folder is keyed on the headers, the
-    ``identity``, as well.
-    """
-    import pycuda.compiler
-
-    name = cache.key(source, identity, *options, arch, compiler.version)
-    folder = cache.folder() / f"cuda-{name}"
-    begin = time.perf_counter()
-    cached = folder.is_dir()
-    with tempfile.TemporaryDirectory(dir=cache.folder()) as scratch:
-        made = Path(scratch) / "new"
-        made.mkdir()
-        cubin = pycuda.compiler.compile(
-            source, compiler.path, list(options), no_extern_c=True, arch=arch,
-            cache_dir=str(folder if cached else made),
-        )  # fmt: skip
-        if not cached:
-            try:
-                made.rename(folder)
-            except OSError:  # another mmbench was faster
-                assert folder.is_dir()
-    return _Built(folder, cubin, None if cached else time.perf_counter() - begin)
-
-
-def _options(point: Point) -> tuple[str, ...]:
-    # nvcc runs in a folder of its own. Built-in kernels include nothing.
-    folders = [str(folder.resolve()) for folder in point.spec.folders]
-    own = str(Path(__file__).parents[1] / "kernels")
-    include = (f"-I{folder}" for folder in folders if folder != own)
-    # -lineinfo changes no instruction; it lets profilers and checkers name source lines.
-    return ("-std=c++17", "-w", "-lineinfo", *include, *point.defines)
-
-
-def _source(point: Point) -> str:
-    """The user's text at its own lines. PyCUDA writes it in the locale's encoding: ASCII only.
-
-    It also runs the preprocessor over a text with "#include" in it, each time it is loaded, for
-    the key of its cache. The folder's key knows the headers, so a blank spares that.
-    """
-    source = _INCLUDE.sub(r"\1 include", point.spec.source)
-    text = f'#line 1 "{point.spec.path.name}"\n{source}'
-    return text.encode("ascii", "replace").decode()
-
-
-def _symbol(cubin: bytes, point: Point) -> str:
-    """The entry point's name in the compiled module, which C++ has mangled unless extern "C".
-
-    A cubin is an ELF file with a section .text.<symbol> for each kernel.
-    """
-    entry = point.spec.entry
-    symbols = [s.decode() for s in re.findall(rb"\.text\.([A-Za-z_][\w$]*)\0", cubin)]
-    mangled = f"_Z{len(entry)}{entry}"
-    for symbol in map(str, symbols):
-        if symbol == entry or symbol.startswith(mangled):
-            return symbol
-    raise CompileError(
-        f"{point.spec.path}: the compiled module has no kernel {entry} "
-        f"(it has {', '.join(symbols) or 'none'}); name the kernel with entry in the header"
-    )
+        return self.modules.compile(point)
 
 
 def _describe(drv: Any, handle: Any, index: int, compiler: nvcc.Nvcc) -> Device:
@@ -287,7 +185,7 @@ class CudaSession:
         self.drv = _driver()
         handle = _open_device(self.drv, index)
         self.nvcc = nvcc.find()
-        self.arch = _arch(handle.compute_capability())
+        self.modules = SourceModules(self.nvcc, _arch(handle.compute_capability()))
         with _cuda_failures(self.drv):
             self.context = handle.retain_primary_context()
             self.context.push()
@@ -321,13 +219,7 @@ class CudaSession:
     @cached_property
     def _own_kernels(self) -> Any:
         """Loaded for the first task: until then ``CudaRunner.prepare`` may be compiling them."""
-        from pycuda.compiler import SourceModule
-
-        source = _OWN_KERNELS.read_text()
-        folder = _build(source, (), self.arch, self.nvcc).folder
-        return SourceModule(
-            source, self.nvcc.path, [], no_extern_c=True, arch=self.arch, cache_dir=str(folder)
-        )
+        return self.modules.load_own()
 
     def close(self) -> None:
         """Give the context back; a worker process leaves that to its own end."""
@@ -459,18 +351,13 @@ class CudaKernel(_Timed):
     def __init__(
         self, session: CudaSession, program: Program, point: Point, launch: Launch
     ) -> None:
-        from pycuda.compiler import SourceModule
-
         super().__init__(session)
         self.grid = launch.grid
         self.block = launch.block
         self.shared = launch.dynamic_shared_bytes
         drv = session.drv
         try:
-            self.module = SourceModule(
-                _source(point), session.nvcc.path, list(_options(point)), no_extern_c=True,
-                arch=session.arch, cache_dir=program.path,
-            )  # fmt: skip
+            self.module = session.modules.load(point, program)
             function = self.module.get_function(program.symbol)
             attribute = drv.function_attribute
             if self.shared:  # above 48 KiB a kernel must ask for it, below it does no harm
