@@ -119,8 +119,8 @@ class Bench:
             ) as supervisor,
             _Compiles(self.runner, points, progress) as compiles,
         ):
-            if compiles.any:
-                supervisor.prestart()
+            if compiles.first is not None:
+                supervisor.prestart((compiles.first, self.settings.seed))
             job: _Job | None = None
             for i in range(len(groups)):
                 job = job or self._job(groups, i, compiles)
@@ -367,10 +367,12 @@ class _Compiles:
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
         self._pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
+        self.first: Point | None = None  # that there is anything to run of
         self._prepared = self._pool.submit(runner.prepare)
         for point in points:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 self._futures[_key(point)] = self._pool.submit(runner.compile, point)
+                self.first = self.first or point
 
     @property
     def beside(self) -> bool:
@@ -381,11 +383,6 @@ class _Compiles:
         """Whether there are such groups, and nobody would have to wait for their programs."""
         futures = [self._futures.get(_key(point)) for group in groups for point in group]
         return bool(groups) and all(future is None or future.done() for future in futures)
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to run at all."""
-        return bool(self._futures)
 
     def __enter__(self) -> _Compiles:
         if not self._runner.compiles_while_measuring:

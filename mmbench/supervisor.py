@@ -15,6 +15,7 @@ from typing import Any
 
 from mmbench import worker_process
 from mmbench.errors import CrashError, KernelTimeoutError, LaunchError, MmbenchError
+from mmbench.spec import Point
 from mmbench.worker import Outcome, Task
 from mmbench.worker_process import WorkerProcess
 
@@ -103,10 +104,13 @@ class Supervisor:
             raise self._crash(worker, "starting") from None
         self._given = task
 
-    def prestart(self) -> None:
-        """Start a worker before there is a task: its session opens while kernels are compiled."""
+    def prestart(self, first: tuple[Point, int] | None = None) -> None:
+        """Start a worker before there is a task: its session opens while kernels are compiled.
+
+        ``first``: the point of that task, and its seed, whose inputs are made meanwhile.
+        """
         if self._worker is None:
-            self._start()
+            self._start(first)
 
     def prestart_next(self) -> None:
         """Have a worker, and start the process that is to follow it while it measures."""
@@ -122,9 +126,9 @@ class Supervisor:
         self._given = None
         self._served = 0
 
-    def _start(self) -> WorkerProcess:
+    def _start(self, first: tuple[Point, int] | None = None) -> WorkerProcess:
         self._served = 0
-        self._worker = worker_process.take(self._runner, self._device)
+        self._worker = worker_process.take(self._runner, self._device, first)
         return self._worker
 
     def _next(

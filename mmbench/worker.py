@@ -6,7 +6,6 @@ It never prints. What it has to say goes through a pipe to the supervisor.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import math
 import os
 import signal
@@ -30,6 +29,7 @@ from mmbench.runners import (
     Session,
     Telemetry,
     open_session,
+    preload,
     summary,
 )
 from mmbench.spec import Point
@@ -79,6 +79,7 @@ class Outcome:
 def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     """Open a session once told to, serve tasks until the pipe closes, then end the process.
 
+    With the word to open it may come the point and seed of what will be asked for first.
     What kernels and drivers print goes to the file ``log``, not to the user's terminal.
     """
     _die_with_supervisor()
@@ -89,9 +90,12 @@ def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     try:
         failure: Exception | None = None
         try:  # while the first kernel is still being compiled
-            importlib.import_module(f"mmbench.runners.{runner}")
-            pipe.recv()
+            with suppress(MmbenchError):  # opening it comes to the same
+                preload(runner)
+            first = pipe.recv()
             bench = _Bench(open_session(runner, device, status))
+            if first is not None:
+                bench.look_ahead(*first)
         except Exception as error:
             failure = error
         while True:
@@ -155,7 +159,7 @@ class _Bench:
             for entry in task.entries
         ]
         if task.ahead is not None:
-            self._look_ahead(task.ahead, task.seed)
+            self.look_ahead(task.ahead, task.seed)
         for entry in entries:
             entry.verify(phase, real=not _real_is_timed(task))
         ready = [entry for entry in entries if entry.ready]
@@ -177,7 +181,7 @@ class _Bench:
             self.operands[key] = Operands(self.session, checker)
         return self.operands[key]
 
-    def _look_ahead(self, point: Point, seed: int) -> None:
+    def look_ahead(self, point: Point, seed: int) -> None:
         """Make inputs and references of a later task meanwhile, unless that would disturb this."""
         key = self._key(point, seed)
         few = sum(math.prod(point.problem.shape(name)) for name in MATRICES) <= _AHEAD_ELEMENTS

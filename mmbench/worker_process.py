@@ -63,11 +63,14 @@ def start_early(runner: str, device: int) -> None:
         _early[runner, device] = _start(runner, device)
 
 
-def take(runner: str, device: int) -> WorkerProcess:
-    """The worker that was started early, or a new one; it opens its session now."""
+def take(runner: str, device: int, first: Any = None) -> WorkerProcess:
+    """The worker that was started early, or a new one; it opens its session now.
+
+    ``first``: what it is to make ready then, see ``worker.main``.
+    """
     taken = _early.pop((runner, device), None) or _start(runner, device)
     with contextlib.suppress(OSError):  # it has ended already; its first task will tell
-        taken.pipe.send(None)
+        taken.pipe.send(first)
     return taken
 
 

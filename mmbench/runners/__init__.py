@@ -150,6 +150,16 @@ def open_runner(name: str, device: int = 0) -> tuple[Runner, str]:
     return cpu.CpuRunner(), reason
 
 
+def preload(name: str) -> None:
+    """Import what a session of this runner needs, which takes longer than opening it."""
+    if name == "cuda":
+        from mmbench.runners import cuda
+
+        cuda.preload()
+    else:
+        from mmbench.runners import cpu  # noqa: F401
+
+
 def open_session(name: str, device: int, status: Any) -> Session:
     """Open a runner's session; called in the worker process only.
 

@@ -56,6 +56,12 @@ def _open_device(drv: Any, index: int) -> Any:
     return drv.Device(index)
 
 
+def preload() -> None:
+    """Import what a session will need, before there is one; touch no GPU."""
+    _driver()
+    nvml.preload()
+
+
 def device_count() -> int:
     """Number of CUDA devices; raise RunnerUnavailableError where CUDA cannot be used."""
     drv = _driver()
