@@ -41,6 +41,8 @@ _HOT_BATCH_MOST = 300
 _STILL_WARM = 1.0  # seconds after a measurement for which clocks stay up
 _WARM_UP_AGAIN = 0.02  # of a whole warm-up, while they are
 _AHEAD_ELEMENTS = 2**28  # beyond, two problems at once may be more than the host holds
+_ROOM = 16  # times its three matrices: what operands with their copies and places may take
+_MOST_ROOM = 2**29  # bytes that may lie idle on a device
 _READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
 
 
@@ -152,8 +154,7 @@ class _Bench:
         self.floors: dict[bool, float | None] = {}
 
     def run(self, task: Task, phase: Phase) -> list[Outcome]:
-        wanted = {self._key(entry.point, task.seed) for entry in task.entries}
-        self.operands = {key: held for key, held in self.operands.items() if key in wanted}
+        self._make_room({self._key(entry.point, task.seed) for entry in task.entries})
         entries = [
             _Measured(self.session, self._operands(entry.point, task.seed, phase), entry)
             for entry in task.entries
@@ -180,6 +181,15 @@ class _Bench:
             checker = begun.result() if begun else Checker(*key)
             self.operands[key] = Operands(self.session, checker)
         return self.operands[key]
+
+    def _make_room(self, wanted: set[_Key]) -> None:
+        """Drop operands of other problems, unless they take little: they may come again."""
+        if wanted <= self.operands.keys():
+            return
+        others = sum(held.bytes for key, held in self.operands.items() if key not in wanted)
+        most = min(_MOST_ROOM, self.session.free_bytes()) if self.session.own_memory else 0
+        if _ROOM * others > most:
+            self.operands = {key: held for key, held in self.operands.items() if key in wanted}
 
     def look_ahead(self, point: Point, seed: int) -> None:
         """Make inputs and references of a later task meanwhile, unless that would disturb this."""

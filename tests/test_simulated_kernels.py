@@ -663,6 +663,25 @@ def test_the_next_problem_is_made_meanwhile(
         assert len(made) == 2
 
 
+@pytest.mark.parametrize(
+    ("own_memory", "free", "kept"), [(True, 2**40, True), (True, 2**21, False), (False, 0, False)]
+)
+def test_small_operands_stay_for_the_next_point_of_their_problem(
+    own_memory: bool, free: int, kept: bool
+) -> None:
+    """A sweep may come back to a problem. On the host there is nothing that it would save."""
+    session: Any = _Session(right, own_memory=own_memory, free=free or 2**40)
+    bench, other = _Bench(session), entry_of(Product(), Problem(64, 64, 64))
+    run(bench, entry_of(Product()))
+    (first,) = bench.operands.values()
+    run(bench, other)
+    assert (first in bench.operands.values()) is kept
+    verdict = run(bench, entry_of(Product())).verdict
+    assert verdict is not None
+    assert verdict.ok
+    assert (first in bench.operands.values()) is kept
+
+
 @pytest.mark.parametrize("samples", [1, 3, 16, 40])
 @pytest.mark.parametrize(("own_memory", "cold"), [(True, True), (True, False), (False, True)])
 def test_cold_samples_are_taken_in_several_places(
