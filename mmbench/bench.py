@@ -10,19 +10,17 @@ import dataclasses
 import datetime
 import itertools
 import math
-import os
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any
 
 from mmbench import __version__, baselines, figures, hints, metrics, precision, processes
 from mmbench.cache import source_hash
+from mmbench.compiles import Compiles
 from mmbench.errors import MmbenchError, UnfitError, WrongRunnerError
 from mmbench.fitness import unfit_reason
 from mmbench.measure import StopRule
 from mmbench.results import Row
-from mmbench.runners import Program, Runner
+from mmbench.runners import Runner
 from mmbench.spec import Point
 from mmbench.supervisor import Progress, Supervisor
 from mmbench.verify import Verdict
@@ -30,7 +28,6 @@ from mmbench.worker import Entry, Outcome, Task
 
 _STATUS = {"unfit": "skipped", "runner": "skipped", "timeout": "timeout"}
 _SLOWEST_FLOP_PER_SECOND = 5e7  # of any right kernel on the host; for the default time-out
-_UNSEEN_SECONDS = 0.1  # of waiting that is not worth a word
 
 
 @dataclass(frozen=True)
@@ -108,25 +105,34 @@ class Bench:
         ]
 
     def run_groups(
-        self, groups: Sequence[Sequence[Point]], progress: Progress
+        self, groups: Sequence[Sequence[Point]], progress: Progress, in_order: bool = True
     ) -> Generator[list[Measured]]:
-        """Measure groups of points, those of a group interleaved; one problem for each group."""
+        """Measure groups of points, those of a group interleaved; one problem for each group.
+
+        Unless ``in_order``, a group whose programs are there goes before one that would have to
+        be waited for.
+        """
         points = [point for group in groups for point in group]
         device = self.runner.device
         with (
             Supervisor(
                 device.runner, device.index, not self.runner.compiles_while_measuring
             ) as supervisor,
-            _Compiles(self.runner, points, progress) as compiles,
+            Compiles(self.runner, points, progress, hasty=not in_order) as compiles,
         ):
             if compiles.first is not None:
                 supervisor.prestart((compiles.first, self.settings.seed))
+            waiting = list(range(len(groups)))
             job: _Job | None = None
-            for i in range(len(groups)):
-                job = job or self._job(groups, i, compiles)
+            while waiting or job is not None:
+                job = job or self._job(groups, waiting.pop(0), compiles)
                 # Where nothing has to be compiled for it, the worker goes on with the next one.
-                ready = compiles.beside and compiles.ready(groups[i + 1 : i + 2])
-                then = self._job(groups, i + 1, compiles) if ready else None
+                among = (waiting[:1] if in_order else waiting) if compiles.beside else []
+                ready = next((i for i in among if compiles.ready(groups[i])), None)
+                then = None
+                if ready is not None:
+                    waiting.remove(ready)
+                    then = self._job(groups, ready, compiles)
                 yield self._measure(job, supervisor, progress, then)
                 job = then
 
@@ -138,7 +144,7 @@ class Bench:
                 return other
         return None
 
-    def _job(self, groups: Sequence[Sequence[Point]], index: int, compiles: _Compiles) -> _Job:
+    def _job(self, groups: Sequence[Sequence[Point]], index: int, compiles: Compiles) -> _Job:
         """Wait for the programs of a group."""
         job = _Job(groups[index])
         for i, point in enumerate(job.group):
@@ -357,58 +363,6 @@ def _shape(point: Point) -> dict[str, object]:
     except ValueError:
         return {}
     return {"block": ",".join(map(str, launch.block)), "grid": ",".join(map(str, launch.grid))}
-
-
-class _Compiles:
-    """Compiles of all points, in parallel and ahead; done beforehand where they would disturb."""
-
-    def __init__(self, runner: Runner, points: Sequence[Point], progress: Progress) -> None:
-        self._runner = runner
-        self._progress = progress
-        self._futures: dict[tuple[object, ...], Future[Program]] = {}
-        self._pool = ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1))
-        self.first: Point | None = None  # that there is anything to run of
-        self._prepared = self._pool.submit(runner.prepare)
-        for point in points:
-            if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
-                self._futures[_key(point)] = self._pool.submit(runner.compile, point)
-                self.first = self.first or point
-
-    @property
-    def beside(self) -> bool:
-        """Whether the host may be busy while a worker measures."""
-        return self._runner.compiles_while_measuring
-
-    def ready(self, groups: Sequence[Sequence[Point]]) -> bool:
-        """Whether there are such groups, and nobody would have to wait for their programs."""
-        futures = [self._futures.get(_key(point)) for group in groups for point in group]
-        return bool(groups) and all(future is None or future.done() for future in futures)
-
-    def __enter__(self) -> _Compiles:
-        if not self._runner.compiles_while_measuring:
-            try:
-                self._finish()
-            except BaseException:
-                self.__exit__()
-                raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _finish(self) -> None:
-        for i, future in enumerate(self._futures.values()):
-            self._progress("compiling", i / len(self._futures))
-            future.exception()
-
-    def program(self, point: Point) -> Program:
-        """Wait for a point's program, and for what the session needs, which says why it failed."""
-        future = self._futures[_key(point)]
-        needed: list[Future[Any]] = [self._prepared, future]
-        if wait(needed, _UNSEEN_SECONDS).not_done:
-            self._progress(f"{point}: compiling", None)
-            wait(needed)
-        return future.result()
 
 
 def _key(point: Point) -> tuple[object, ...]:

@@ -397,7 +397,7 @@ def sweep(
         raise click.UsageError("--resume already names the file; leave --out away")
     bench = _open_bench(runner, device, measure)
     from mmbench import axes, baselines, csvfile
-    from mmbench.results import latest
+    from mmbench.results import in_order, latest
 
     specs, baseline = _apart(_select(names, measure, bench.runner), measure["baseline"] or "none")
     usual = axes.parse_axis(DEFAULT_SWEEP_N[bench.runner.device.runner])
@@ -414,7 +414,7 @@ def sweep(
     with _Output(path, bench, specs, append=resume is not None) as output:
         try:
             library = bench.baseline(baseline)
-            with closing(_measure(bench, left, verbose, library)) as measuring:
+            with closing(_measure(bench, left, verbose, library, in_order=False)) as measuring:
                 for _ in output.keep(measuring):
                     pass
         except KeyboardInterrupt:
@@ -423,9 +423,11 @@ def sweep(
                 f"{path}; go on with: mmbench {_resume_command(path)}"
             )
             return EXIT_INTERRUPTED
-    asked = {bench.point_key(point) for point in points}
+    asked = [bench.point_key(point) for point in points]
     written = latest(csvfile.read_rows(path))
-    rows = [row for row in written if row.point_key in asked or row.kernel in baselines.NAMES]
+    wanted = {*asked}
+    rows = [row for row in written if row.point_key in wanted or row.kernel in baselines.NAMES]
+    rows = in_order(rows, asked)
     _print_results(rows, bench)
     from mmbench import best, table  # late, as they load rich
 
@@ -1119,24 +1121,32 @@ def _open_bench(runner: str, device: int, measure: dict[str, Any]) -> Bench:
 
 
 def _measure(
-    bench: Bench, points: Sequence[Point], verbose: bool, baseline: str = ""
+    bench: Bench,
+    points: Sequence[Point],
+    verbose: bool,
+    baseline: str = "",
+    in_order: bool = True,
 ) -> Generator[Measured]:
     """Measure points, each beside the baseline, whose own row comes once for each problem."""
+    from collections import Counter
+
     groups = bench.pairs(points, baseline)
+    left = Counter(group[0].problem for group in groups)
     held: dict[tuple[object, ...], Measured] = {}
-    with closing(_measure_groups(bench, groups, verbose)) as measuring:
-        for i, group in enumerate(measuring):
+    with closing(_measure_groups(bench, groups, verbose, in_order)) as measuring:
+        for group in measuring:
             yield group[0]
             for library in group[1:]:
                 held.setdefault(library.row.point_key, library)
-            if i + 1 < len(groups) and groups[i + 1][0].problem == groups[i][0].problem:
-                continue
-            yield from held.values()
-            held.clear()
+            problem = group[0].point.problem
+            left[problem] -= 1
+            if not left[problem]:
+                for key in [key for key, each in held.items() if each.point.problem == problem]:
+                    yield held.pop(key)
 
 
 def _measure_groups(
-    bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool
+    bench: Bench, groups: Sequence[Sequence[Point]], verbose: bool, in_order: bool = True
 ) -> Generator[list[Measured]]:
     """Measure with a progress bar on stderr; with -v also what a compiler said."""
     from contextlib import nullcontext
@@ -1148,10 +1158,10 @@ def _measure_groups(
     with (
         lock.held(device.uuid, _say) if device.runner == "cuda" else nullcontext(),
         ProgressView(lambda: _console(stderr=True), groups, bench.settings.processes) as view,
-        closing(bench.run_groups(groups, view.update)) as measuring,
+        closing(bench.run_groups(groups, view.update, in_order)) as measuring,
     ):
         for group in measuring:
-            view.advance()
+            view.advance([each.point for each in group])
             for each in group:
                 if verbose and each.details:
                     _say(each.details)

@@ -36,11 +36,10 @@ class ProgressView:
         processes: int = 1,
     ) -> None:
         self._console = console
-        self._weights = [
-            sum(flop(point.problem) + _CONSTANT_COST for point in group) for group in groups
-        ]
-        self._checked = [_CHECKED_LAUNCHES * len(group) * processes for group in groups]
-        self._done = 0
+        self._left = [list(group) for group in groups]
+        self._processes = processes
+        self._done = 0.0  # weights of the groups that have been measured
+        self._shown = 0.0
         self._launches = 0
         self._phase = ""
 
@@ -76,7 +75,7 @@ class ProgressView:
             speed_estimate_period=3600,
             disable=not console.is_terminal,
         )
-        task = progress.add_task("starting", total=sum(self._weights) or 1)
+        task = progress.add_task("starting", total=sum(map(_weight, self._left)) or 1)
         progress.start()
         return progress, task
 
@@ -98,17 +97,26 @@ class ProgressView:
             self._launches += 1
         self._phase = phase
         begun = share if share is not None and phase.endswith("launch") else 0.0
-        completed = sum(self._weights[: self._done])
-        if self._done < len(self._weights):
-            launched = min(1.0, (self._launches + begun) / self._checked[self._done])
-            completed += self._weights[self._done] * launched
-        bar, task = self._bar
-        bar.update(task, description=phase, completed=completed)
+        completed = self._done
+        if self._left:  # most likely it is about the first of them
+            group = self._left[0]
+            launches = _CHECKED_LAUNCHES * len(group) * self._processes
+            completed += _weight(group) * min(1.0, (self._launches + begun) / launches)
+        self._show(completed, description=phase)
 
-    def advance(self) -> None:
-        """A group of points is done."""
-        self._done += 1
+    def advance(self, group: Sequence[Point]) -> None:
+        """This group of points is done."""
+        self._left.remove(list(group))
+        self._done += _weight(group)
         self._launches = 0
         self._phase = ""
+        self._show(self._done)
+
+    def _show(self, completed: float, **more: str) -> None:
+        self._shown = max(self._shown, completed)
         bar, task = self._bar
-        bar.update(task, completed=sum(self._weights[: self._done]))
+        bar.update(task, completed=self._shown, **more)  # type: ignore[arg-type]
+
+
+def _weight(group: Sequence[Point]) -> float:
+    return sum(flop(point.problem) + _CONSTANT_COST for point in group)

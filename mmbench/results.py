@@ -5,7 +5,7 @@ Nothing here knows how a row is shown or stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 STATUSES = ("ok", "wrong", "skipped", "failed", "timeout")
@@ -114,6 +114,23 @@ class Row:
 def latest(rows: Iterable[Row]) -> list[Row]:
     """The last row of each point: a point measured again has its new result."""
     return list({row.point_key: row for row in rows}.values())
+
+
+def in_order(rows: Iterable[Row], keys: Sequence[tuple[object, ...]]) -> list[Row]:
+    """The rows in the order of these point keys; any other behind the last of its problem."""
+    place = {key: i for i, key in enumerate(keys)}
+    rows = list(rows)
+    last: dict[tuple[int, int, int], int] = {}
+    for row in rows:
+        if (at := place.get(row.point_key)) is not None:
+            problem = (row.m, row.n, row.k)
+            last[problem] = max(at, last.get(problem, at))
+
+    def where(row: Row) -> float:
+        behind = last.get((row.m, row.n, row.k), len(place)) + 0.5
+        return place.get(row.point_key, behind)
+
+    return sorted(rows, key=where)
 
 
 COLUMNS: tuple[Column, ...] = (
