@@ -27,6 +27,7 @@ from mmbench.verify import Verdict
 from mmbench.worker import Entry, Outcome, Task
 
 _STATUS = {"unfit": "skipped", "runner": "skipped", "timeout": "timeout"}
+_AHEAD = 3  # problems that a worker is told of before they come
 _SLOWEST_FLOP_PER_SECOND = 5e7  # of any right kernel on the host; for the default time-out
 
 
@@ -120,34 +121,36 @@ class Bench:
             ) as supervisor,
             Compiles(self.runner, points, progress, hasty=not in_order) as compiles,
         ):
-            if compiles.first is not None:
-                supervisor.prestart((compiles.first, self.settings.seed))
+            problems = self._problems(points)
+            if problems:
+                supervisor.prestart((problems[: 1 + _AHEAD], self.settings.seed))
             waiting = list(range(len(groups)))
             job: _Job | None = None
             while waiting or job is not None:
-                job = job or self._job(groups, waiting.pop(0), compiles)
+                job = job or self._job(groups[waiting.pop(0)], compiles, problems)
                 # Where nothing has to be compiled for it, the worker goes on with the next one.
                 among = (waiting[:1] if in_order else waiting) if compiles.beside else []
                 ready = next((i for i in among if compiles.ready(groups[i])), None)
                 then = None
                 if ready is not None:
                     waiting.remove(ready)
-                    then = self._job(groups, ready, compiles)
+                    then = self._job(groups[ready], compiles, problems)
                 yield self._measure(job, supervisor, progress, then)
                 job = then
 
-    def _next_problem(self, point: Point, groups: Sequence[Sequence[Point]]) -> Point | None:
-        """The first point of these groups that is of another problem or product."""
-        for other in itertools.chain.from_iterable(groups):
-            same = (other.problem, other.spec.product) == (point.problem, point.spec.product)
-            if not same and unfit_reason(other, self.runner.device) is None:
-                return other
-        return None
+    def _problems(self, points: Sequence[Point]) -> list[Point]:
+        """The first point of each problem and product that there is anything to run of."""
+        found: dict[tuple[object, ...], Point] = {}
+        for point in points:
+            key = (point.problem, point.spec.product)
+            if key not in found and unfit_reason(point, self.runner.device) is None:
+                found[key] = point
+        return list(found.values())
 
-    def _job(self, groups: Sequence[Sequence[Point]], index: int, compiles: Compiles) -> _Job:
-        """Wait for the programs of a group."""
-        job = _Job(groups[index])
-        for i, point in enumerate(job.group):
+    def _job(self, group: Sequence[Point], compiles: Compiles, problems: Sequence[Point]) -> _Job:
+        """Wait for the programs of a group. Of the problems, the worker is told the next ones."""
+        job = _Job(group)
+        for i, point in enumerate(group):
             try:
                 if reason := unfit_reason(point, self.runner.device):
                     here = self.runner.device.runner in point.spec.runners
@@ -156,11 +159,13 @@ class Bench:
             except MmbenchError as error:
                 job.failed[i] = self._failed(point, error)
         if job.entries:
-            ahead = self._next_problem(job.group[0], groups[index + 1 :])
-            job.task = self._task(list(job.entries.values()), ahead)
+            entries = list(job.entries.values())
+            mine = entries[0].point
+            ahead = itertools.dropwhile(lambda point: not _alike(point, mine), problems)
+            job.task = self._task(entries, tuple(itertools.islice(ahead, 1, 1 + _AHEAD)))
         return job
 
-    def _task(self, entries: Sequence[Entry], ahead: Point | None = None) -> Task:
+    def _task(self, entries: Sequence[Entry], ahead: tuple[Point, ...] = ()) -> Task:
         cold, seed = self.settings.cache == "cold", self.settings.seed
         return Task(tuple(entries), self.settings.rule, cold, seed, ahead)
 
@@ -340,6 +345,11 @@ def _beside(each: Measured, group: Sequence[Measured]) -> Measured:
             row = dataclasses.replace(each.row, **cells)  # type: ignore[arg-type]
             return dataclasses.replace(each, row=row)
     return each
+
+
+def _alike(one: Point, other: Point) -> bool:
+    """Whether they have the same inputs and the same reference."""
+    return (one.problem, one.spec.product) == (other.problem, other.spec.product)
 
 
 def _precision(point: Point, verdict: Verdict) -> str | None:

@@ -29,7 +29,6 @@ class Compiles:
     ) -> None:
         cores = os.cpu_count() or 1
         self.beside = runner.compiles_while_measuring
-        self.first: Point | None = None  # that there is anything to run of
         self._runner = runner
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
@@ -42,7 +41,6 @@ class Compiles:
             if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
                 waits = len(self._futures) >= few
                 self._futures[_key(point)] = self._pool.submit(self._compile, point, waits)
-                self.first = self.first or point
 
     def _compile(self, point: Point, waits: bool) -> Program:
         if waits:

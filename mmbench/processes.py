@@ -42,7 +42,7 @@ def run(
             supervisor.stop()
         if not last:
             supervisor.prestart_next()
-        mine = task if last else replace(task, ahead=None)
+        mine = task if last else replace(task, ahead=())
         try:
             runs.append(supervisor.run(mine, timeout, show))
         except MmbenchError as error:

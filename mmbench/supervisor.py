@@ -9,7 +9,7 @@ import contextlib
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -104,10 +104,10 @@ class Supervisor:
             raise self._crash(worker, "starting") from None
         self._given = task
 
-    def prestart(self, first: tuple[Point, int] | None = None) -> None:
+    def prestart(self, first: tuple[Sequence[Point], int] | None = None) -> None:
         """Start a worker before there is a task: its session opens while kernels are compiled.
 
-        ``first``: the point of that task, and its seed, whose inputs are made meanwhile.
+        ``first``: points of the first tasks, and their seed, whose inputs are made meanwhile.
         """
         if self._worker is None:
             self._start(first)
@@ -126,7 +126,7 @@ class Supervisor:
         self._given = None
         self._served = 0
 
-    def _start(self, first: tuple[Point, int] | None = None) -> WorkerProcess:
+    def _start(self, first: tuple[Sequence[Point], int] | None = None) -> WorkerProcess:
         self._served = 0
         self._worker = worker_process.take(self._runner, self._device, first)
         return self._worker

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -39,8 +39,8 @@ Phase = Callable[[str], None]
 _HOT_BATCH_SECONDS = 3e-3  # of one hot sample: a thousand times what the timer adds to it
 _HOT_BATCH_MOST = 300
 _STILL_WARM = 1.0  # seconds after a measurement for which clocks stay up
-_WARM_UP_AGAIN = 0.02  # of a whole warm-up, while they are
 _AHEAD_ELEMENTS = 2**28  # beyond, two problems at once may be more than the host holds
+_AHEAD_IN_ALL = 2**25  # of more than one that is made ahead
 _ROOM = 16  # times its three matrices: what operands with their copies and places may take
 _MOST_ROOM = 2**29  # bytes that may lie idle on a device
 _READ_SECONDS = 0.05  # between two readings of the card; one takes about a millisecond
@@ -62,7 +62,7 @@ class Task:
     rule: StopRule | None  # None: verified only
     cold: bool
     seed: int
-    ahead: Point | None = None  # of a task that may follow
+    ahead: tuple[Point, ...] = ()  # of tasks that may follow, with other problems
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Outcome:
 def main(pipe: Any, runner: str, device: int, status: Any, log: str) -> None:
     """Open a session once told to, serve tasks until the pipe closes, then end the process.
 
-    With the word to open it may come the point and seed of what will be asked for first.
+    With the word to open it may come the points of what will be asked for first, and their seed.
     What kernels and drivers print goes to the file ``log``, not to the user's terminal.
     """
     _die_with_supervisor()
@@ -159,7 +159,7 @@ class _Bench:
             _Measured(self.session, self._operands(entry.point, task.seed, phase), entry)
             for entry in task.entries
         ]
-        if task.ahead is not None:
+        if task.ahead:
             self.look_ahead(task.ahead, task.seed)
         for entry in entries:
             entry.verify(phase, real=not _real_is_timed(task))
@@ -191,12 +191,22 @@ class _Bench:
         if _ROOM * others > most:
             self.operands = {key: held for key, held in self.operands.items() if key in wanted}
 
-    def look_ahead(self, point: Point, seed: int) -> None:
-        """Make inputs and references of a later task meanwhile, unless that would disturb this."""
-        key = self._key(point, seed)
-        few = sum(math.prod(point.problem.shape(name)) for name in MATRICES) <= _AHEAD_ELEMENTS
-        if few and self.session.own_memory and key not in self.operands | self.ahead:
-            self.ahead = {key: self.pool.submit(Checker.ready, *key)}
+    def look_ahead(self, points: Sequence[Point], seed: int) -> None:
+        """Make inputs and references of later tasks meanwhile, those of the next one first.
+
+        Not where that would disturb what is measured, nor more than the host can hold.
+        """
+        if not self.session.own_memory:
+            return
+        ahead: dict[_Key, Future[Checker]] = {}
+        room = _AHEAD_ELEMENTS
+        for point in points:
+            key = self._key(point, seed)
+            elements = sum(math.prod(point.problem.shape(name)) for name in MATRICES)
+            if key not in self.operands and elements <= room:
+                ahead[key] = self.ahead.get(key) or self.pool.submit(Checker.ready, *key)
+                room = min(room, _AHEAD_IN_ALL) - elements
+        self.ahead = ahead
 
     def _measure(self, entries: list[_Measured], rule: StopRule, cold: bool, phase: Phase) -> None:
         if max(min(entry.checked) for entry in entries) >= rule.slow:
@@ -211,7 +221,8 @@ class _Bench:
         judged = kernels or range(len(entries))  # a baseline is measured as long as its kernel
         if time.perf_counter() - self.measured_at < _STILL_WARM:
             checked = min(sum(entry.checked) for entry in entries)  # that has warmed it up too
-            again = max(0.0, _WARM_UP_AGAIN * rule.warm_up - checked)
+            # Cold, there was nothing to be warmed up but the clocks.
+            again = 0.0 if cold else max(0.0, rule.warm_up / 10 - checked)
             rule = replace(rule, warm_up=again, warm=True)
         # A single kernel that overwrites C leaves in it what its last timed launch has computed.
         as_it_is = len(entries) == 1 and entries[0].point.spec.product.beta == 0

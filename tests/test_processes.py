@@ -17,7 +17,7 @@ from mmbench.verify import Verdict
 from mmbench.worker import Entry, Outcome, Task
 
 POINT = Point(kernels.get("naive"), Problem(8, 8, 8), {"TILE_SIZE": 8})
-TASK = Task((Entry(POINT, Program("", "", None)),), StopRule(), False, 0, ahead=POINT)
+TASK = Task((Entry(POINT, Program("", "", None)),), StopRule(), False, 0, ahead=(POINT,))
 RIGHT = Verdict(True, "", "every element compared")
 WRONG = Verdict(False, "1 of 64 elements differ", "every element compared")
 
@@ -37,7 +37,7 @@ class Scripted:
         self, task: Task, timeout: float, progress: Any, then: Task | None = None
     ) -> list[Outcome]:
         assert timeout == 9.0
-        self.log.append("run" if task.ahead is None else "run and look ahead")
+        self.log.append("run" if not task.ahead else "run and look ahead")
         if then is not None:
             self.log.append("go on")
         progress("measuring", 0.5)
@@ -133,6 +133,6 @@ def test_the_looks_ahead_are_of_the_task() -> None:
     supervisor = Scripted([timed(1.0)], [timed(1.0)])
     processes.run(
         supervisor,  # type: ignore[arg-type]
-        replace(TASK, ahead=None), 9.0, lambda *_: None, 2,
+        replace(TASK, ahead=()), 9.0, lambda *_: None, 2,
     )  # fmt: skip
     assert supervisor.log == ["start next", "run", "stop", "run"]

@@ -186,7 +186,7 @@ def run(
     bench: _Bench,
     entry: Entry,
     rule: StopRule | None = None,
-    ahead: Point | None = None,
+    ahead: tuple[Point, ...] = (),
     cold: bool = True,
 ) -> Outcome:
     (outcome,) = bench.run(Task((entry,), rule, cold, 7, ahead), lambda text: None)
@@ -652,7 +652,7 @@ def test_the_next_problem_is_made_meanwhile(
     monkeypatch.setattr(verify.Checker, "__init__", counted)
     session: Any = _Session(right, own_memory=own_memory)
     bench, following = _Bench(session), entry_of(Product(), then)
-    run(bench, entry_of(Product()), ahead=following.point)
+    run(bench, entry_of(Product()), ahead=(following.point,))
     ahead = own_memory and then == Problem(7, 8, 9)
     bench.pool.shutdown()
     assert made == [(SMALL, True), (then, False)][: 1 + ahead]
@@ -661,6 +661,20 @@ def test_the_next_problem_is_made_meanwhile(
         assert verdict is not None
         assert verdict.ok
         assert len(made) == 2
+
+
+def test_small_problems_are_made_before_they_are_asked_for() -> None:
+    """While the first kernel is compiled. A large one is made when nothing else waits."""
+    sizes = [Problem(7, 8, 9), Problem(9, 8, 7), Problem(2**12, 2**12, 2**11), Problem(5, 5, 5)]
+    points = [entry_of(Product(), problem).point for problem in sizes]
+    bench = _Bench(_Session(right, own_memory=True))  # type: ignore[arg-type]
+    bench.look_ahead(points, 7)
+    assert [key[0] for key in bench.ahead] == [sizes[0], sizes[1], sizes[3]]
+    made = dict(bench.ahead)
+    assert run(bench, entry_of(Product(), sizes[0]), ahead=(points[1],)).verdict is not None
+    assert {key[0]: future for key, future in bench.ahead.items()} == {
+        sizes[1]: made[points[1].problem, points[1].spec.product, 7]
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,7 +112,9 @@ def count_starts(patch: pytest.MonkeyPatch) -> list[Supervisor]:
     started: list[Supervisor] = []
     start = Supervisor._start
 
-    def counted(self: Supervisor, first: tuple[Point, int] | None = None) -> WorkerProcess:
+    def counted(
+        self: Supervisor, first: tuple[Sequence[Point], int] | None = None
+    ) -> WorkerProcess:
         started.append(self)
         return start(self, first)
 
@@ -234,7 +236,7 @@ def test_a_task_that_was_given_ahead_may_never_be_asked_for(
     points = [Point(spec, Problem(n, n, n), {"TILE_SIZE": 16}) for n in (15, 16, 17)]
     one, two, three = (Task((Entry(p, cpu.compile(p)),), QUICK, False, 0) for p in points)
     with Supervisor("cpu", 0) as supervisor:
-        supervisor.prestart((points[0], 0))
+        supervisor.prestart((points[:1], 0))
         for task, then in ((one, two), (three, one), (one, None), (two, two), (two, None)):
             (outcome,) = supervisor.run(task, 20, quiet, then)
             assert outcome.verdict is not None
