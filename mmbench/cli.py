@@ -391,7 +391,8 @@ def sweep(
     """Sweep N and TILE_SIZE into a CSV, a row on the disk as soon as it is measured.
 
     Beside the CSV a JSON file keeps the environment and every sample. KERNEL is a name or a
-    .cu file; without one the default kernels are swept.
+    .cu file; without one the default kernels are swept. On a GPU, what is compiled first is
+    measured first, while the rest is compiled; the table is in order.
     """
     if out and resume:
         raise click.UsageError("--resume already names the file; leave --out away")

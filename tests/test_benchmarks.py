@@ -342,10 +342,18 @@ def test_sweep_goal_is_judged_by_the_faster_kernel_tuner(
 ) -> None:
     times = {"mmbench": (10.0, None), "nvrtc": (nvrtc, 16.0), "nvcc": (100.0, 95.0)}
     text = speed.report(speed_run(times))
-    assert f"{verdict} of kernel_tuner, nvrtc." in text
+    assert f"{verdict} of kernel_tuner, nvrtc (" in text
     assert cells(text, "mmbench sweep") == ["10.0", "", "", "1.00", ""]
     assert cells(text, "kernel_tuner, nvcc") == ["100.0", "3.0", "95.0", "0.10", "0.11"]
     assert "12 points" in text
+
+
+def test_sweep_goal_tells_how_far_apart_the_repeats_are(speed: Any) -> None:
+    run = speed_run({"mmbench": (10.0, None), "nvrtc": (20.0, 16.0)})
+    for repeat, seconds in ((1, 25.0), (2, 40.0)):
+        run["times"] += [{**each, "repeat": repeat} for each in run["times"][:2]]
+        run["times"][-1]["process"] = seconds
+    assert "met, 0.40 of kernel_tuner, nvrtc (0.25 to 0.50 in single repeats)." in speed.report(run)
 
 
 def test_sweep_report_without_kernel_tuner(speed: Any) -> None:
