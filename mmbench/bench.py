@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from mmbench import __version__, baselines, figures, hints, metrics, precision, processes
 from mmbench.cache import source_hash
-from mmbench.compiles import Compiles
+from mmbench.compiles import Compiles, program_key
 from mmbench.errors import MmbenchError, UnfitError, WrongRunnerError
 from mmbench.fitness import unfit_reason
 from mmbench.measure import StopRule
@@ -229,7 +229,7 @@ class Bench:
         tried = hints.at_multiples_of_tile(entry.point)
         if tried is None or unfit_reason(tried, self.runner.device):
             return ""
-        key = _key(entry.point)
+        key = program_key(entry.point)
         if key not in self._hints:
             beside = hints.beside_multiples(tried)
             self._hints[key] = self._is_right(
@@ -373,7 +373,3 @@ def _shape(point: Point) -> dict[str, object]:
     except ValueError:
         return {}
     return {"block": ",".join(map(str, launch.block)), "grid": ",".join(map(str, launch.grid))}
-
-
-def _key(point: Point) -> tuple[object, ...]:
-    return (point.spec.path, point.defines)

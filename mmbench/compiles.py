@@ -38,9 +38,12 @@ class Compiles:
         few = max(1, cores // 4 - 1) if hasty and self.beside else len(points)
         self._prepared = self._pool.submit(runner.prepare)
         for point in points:
-            if unfit_reason(point, runner.device) is None and _key(point) not in self._futures:
+            if (
+                unfit_reason(point, runner.device) is None
+                and program_key(point) not in self._futures
+            ):
                 waits = len(self._futures) >= few
-                self._futures[_key(point)] = self._pool.submit(self._compile, point, waits)
+                self._futures[program_key(point)] = self._pool.submit(self._compile, point, waits)
 
     def _compile(self, point: Point, waits: bool) -> Program:
         if waits:
@@ -54,12 +57,12 @@ class Compiles:
 
     def ready(self, points: Sequence[Point]) -> bool:
         """Whether nobody would have to wait for the programs of these points."""
-        futures = [self._futures.get(_key(point)) for point in points]
+        futures = [self._futures.get(program_key(point)) for point in points]
         return self._prepared.done() and all(each is None or each.done() for each in futures)
 
     def program(self, point: Point) -> Program:
         """Wait for a point's program, and for what the session needs, which says why it failed."""
-        future = self._futures[_key(point)]
+        future = self._futures[program_key(point)]
         needed: list[Future[Any]] = [self._prepared, future]
         if wait(needed, _UNSEEN_SECONDS).not_done:
             self._progress(f"{point}: compiling", None)
@@ -86,5 +89,6 @@ class Compiles:
             future.exception()
 
 
-def _key(point: Point) -> tuple[object, ...]:
+def program_key(point: Point) -> tuple[object, ...]:
+    """What points with the same program have in common."""
     return (point.spec.path, point.defines)

@@ -51,6 +51,11 @@ class Operands:
     def places(self) -> list[Operands]:
         return [self, *self.others]
 
+    def forget(self) -> None:
+        """Put all of the inputs anew before the next launch: other kernels have run since."""
+        for place in self.places:
+            place.loaded = None
+
     def load(self, inputs: Inputs) -> None:
         """Put these inputs into A and B, and what C is to hold before the launch into C."""
         before = self.loaded
@@ -96,8 +101,7 @@ class Operands:
         intact = self.copies.intact()
         if not intact:
             self.copies.drop()
-            for place in self.places:
-                place.loaded = None
+            self.forget()
         return not intact
 
     def spread(self, inputs: Inputs) -> None:

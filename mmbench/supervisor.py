@@ -48,7 +48,7 @@ class Supervisor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop(wait=False)
+        self.stop(wait=False)  # what it has found can be shown meanwhile
 
     def run(
         self, task: Task, timeout: float, progress: Progress, then: Task | None = None

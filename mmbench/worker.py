@@ -184,6 +184,9 @@ class _Bench:
 
     def _make_room(self, wanted: set[_Key]) -> None:
         """Drop operands of other problems, unless they take little: they may come again."""
+        for key, held in self.operands.items():
+            if key not in wanted:  # what is launched now may write there
+                held.forget()
         if wanted <= self.operands.keys():
             return
         others = sum(held.bytes for key, held in self.operands.items() if key not in wanted)

@@ -46,15 +46,18 @@ class WorkerProcess:
         return Path(self.log.name).read_text(errors="replace")
 
     def end(self, wait: bool = True) -> None:
-        """End it, at once and whatever it does. It leaves the GPU some 60 ms later."""
+        """End it, at once and whatever it does. It leaves a GPU some 60 ms later."""
         self.process.kill()
         if wait:
             self.process.join()
+        else:
+            _ending.append(self.process)
         self.pipe.close()
         self.log.close()
 
 
 _early: dict[tuple[str, int], WorkerProcess] = {}
+_ending: list[Any] = []  # processes that have been killed, and may still hold a GPU's memory
 
 
 def start_early(runner: str, device: int) -> None:
@@ -68,6 +71,8 @@ def take(runner: str, device: int, first: Any = None) -> WorkerProcess:
 
     ``first``: what it is to make ready then, see ``worker.main``.
     """
+    while _ending:
+        _ending.pop().join()
     taken = _early.pop((runner, device), None) or _start(runner, device)
     with contextlib.suppress(OSError):  # it has ended already; its first task will tell
         taken.pipe.send(first)

@@ -590,6 +590,27 @@ def test_a_kernel_that_stops_writing_is_found() -> None:
     assert verdict.message.startswith(WITH_OTHERS)
 
 
+def test_a_stray_write_into_another_problem_is_not_blamed_on_its_next_kernel() -> None:
+    session: Any = _Session(right, own_memory=True)
+    bench, entry = _Bench(session), entry_of(Product())
+    run(bench, entry, TIMED)
+    (held,) = bench.operands.values()
+
+    def strays(it: Memory) -> None:
+        right(it)
+        for place in held.places:
+            for buffer in place.buffers.values():
+                buffer.data[::5] ^= 1  # type: ignore[attr-defined]
+
+    session.kernel = strays
+    run(bench, entry_of(Product(), Problem(64, 64, 64)), TIMED)
+    session.kernel = right
+    verdict = run(bench, entry, TIMED).verdict
+    assert verdict is not None
+    assert verdict.message == ""
+    assert held in bench.operands.values()
+
+
 def test_what_the_device_holds_is_not_fetched_again() -> None:
     session: Any = _Session(right, own_memory=True)
     bench, entry = _Bench(session), entry_of(Product())

@@ -96,6 +96,19 @@ def test_a_worker_opens_its_session_when_it_is_taken(
     assert not taken.process.is_alive()
 
 
+def test_a_worker_is_gone_before_the_next_one_opens_its_session() -> None:
+    """Nobody waits for its end before; but the memory that it holds may be needed now."""
+    with Supervisor("cpu", 7) as supervisor:
+        supervisor.prestart()
+        assert supervisor._worker is not None
+        first = supervisor._worker.process
+    assert first in worker_process._ending
+    with Supervisor("cpu", 7) as supervisor:
+        supervisor.prestart()
+        assert not first.is_alive()
+        assert worker_process._ending == []
+
+
 @pytest.mark.parametrize("undisturbed", [True, False])
 def test_the_next_worker_starts_where_that_disturbs_nobody(undisturbed: bool) -> None:
     with Supervisor("cpu", 7, undisturbed) as supervisor:
