@@ -139,21 +139,24 @@ def test_a_kernel_that_takes_beta_may_read_c(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "option"),
+    ("old", "new", "hint"),
     [
         ("C[row * N + col]", "C[col * N + row]", "--layout C=col"),
         ("B[k * N + col]", "B[col * N + k]", "--trans-b"),
-        ("k = 0", "k = 1", ""),
+        ("k = 0", "k = 1", "C is the sum over k >= 1 alone"),
+        ("k = 0", "k = row", ""),
     ],
 )
-def test_another_reading_is_hinted_at(tmp_path: Path, old: str, new: str, option: str) -> None:
+def test_what_explains_a_wrong_c_is_hinted_at(
+    tmp_path: Path, old: str, new: str, hint: str
+) -> None:
     path = tmp_path / "plain.cu"
     body = f"{SIGNATURE}\n{{\n{SUM}    C[row * N + col] = acc;\n}}\n"
     path.write_text("#define TILE_SIZE 8\n" + body.replace(old, new))
     report = check_point(Point(kernels.get(str(path)), Problem(9, 9, 9), {"TILE_SIZE": 8}))
     assert not report.ok
-    assert ("hint: " in report.verdict_message) is bool(option)
-    assert option in report.verdict_message
+    assert ("hint: " in report.verdict_message) is bool(hint)
+    assert hint in report.verdict_message
 
 
 def test_where_c_is_an_input_it_may_be_read(tmp_path: Path) -> None:

@@ -295,6 +295,61 @@ def test_a_layout_is_recognised_with_factors_too() -> None:
     assert found.endswith("use --layout col")
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    st.builds(Problem, st.integers(4, 12), st.integers(4, 12), st.integers(2, 40)),
+    st.sampled_from(TYPES),
+    st.sampled_from([frozenset(), frozenset("ABC"), frozenset("B")]),
+    st.sampled_from([(), ("alpha",), ("alpha", "beta")]),
+    st.data(),
+)
+def test_a_sum_over_other_terms_is_recognised(
+    problem: Problem,
+    types: tuple[str, str],
+    down: frozenset[str],
+    takes: tuple[str, ...],
+    data: st.DataObject,
+) -> None:
+    cut = data.draw(st.integers(1, problem.k - 1), "cut")
+    late = data.draw(st.booleans(), "late")
+    terms = slice(cut, None) if late else slice(0, cut)
+
+    def kernel(it: Memory) -> None:
+        wide = np.int64 if it.product.whole_numbers else np.float64
+        a, b = it.matrix("A").astype(wide), it.matrix("B").astype(wide)
+        it.store(combined(it, a[:, terms] @ b[terms]))
+
+    found = complaint(kernel, Product(*types, down), problem, takes)
+    hint = (
+        f"hint: C is the sum over k >= {cut} alone: the loop over k begins too late"
+        if late
+        else f"hint: C is the sum over k < {cut} alone, K is {problem.k}: the loop ends too early"
+    )
+    assert found.endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("combine", "hint"),
+    [
+        (np.multiply, "C is A and B multiplied element by element, not their matrix product"),
+        (np.add, "C is A and B added element by element, not their matrix product"),
+        (lambda a, b: 0 * a, "all of C is 0: nothing is summed up"),
+    ],
+)
+def test_what_is_no_product_is_recognised(combine: Callable[..., Array], hint: str) -> None:
+    def kernel(it: Memory) -> None:
+        it.store(combine(it.matrix("A"), it.matrix("B")))
+
+    assert complaint(kernel, problem=Problem(9, 9, 9)).endswith(f"; hint: {hint}")
+
+
+def test_few_elements_tell_nothing() -> None:
+    def kernel(it: Memory) -> None:
+        it.store(it.matrix("A")[:, :3] @ it.matrix("B")[:3])
+
+    assert "hint" not in complaint(kernel, problem=Problem(3, 5, 20))
+
+
 def test_what_is_wrong_in_every_layout_has_no_hint() -> None:
     def late(it: Memory) -> None:
         it.store(np.roll(exact_product(it), 1, axis=0))
