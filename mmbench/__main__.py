@@ -3,8 +3,10 @@
 
 def main() -> None:
     # Imported here: each worker process imports this module, and needs no command line.
-    from mmbench import cli
-
+    try:
+        from mmbench import cli
+    except KeyboardInterrupt:  # before anything has begun
+        raise SystemExit(130) from None
     cli.main()
 
 

@@ -125,6 +125,16 @@ def printed(code: str) -> str:
     ).stdout
 
 
+def test_ctrl_c_while_the_command_still_loads(tmp_path: Path) -> None:
+    """Whoever is that quick gets no traceback either."""
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [*MMBENCH, "list"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_nohup_goes_on() -> None:
     code = (
         "import signal; from mmbench import stopping\n"
