@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,11 @@ def gpu_constructs(source: str, headers: Sequence[str] = ()) -> list[tuple[int, 
 
 def needs_gpu(source: str, headers: Sequence[str] = ()) -> str:
     """The first construct that needs a GPU, in words; "" where there is none."""
+    return _first_construct(source, tuple(headers))
+
+
+@lru_cache  # each point of a kernel asks
+def _first_construct(source: str, headers: tuple[str, ...]) -> str:
     return next((name for _, name in gpu_constructs(source, headers)), "")
 
 
