@@ -128,15 +128,20 @@ def _die_with_supervisor() -> None:
         os._exit(1)
 
 
-def _real_is_timed(task: Task) -> bool:
-    """Whether real inputs need no launch before the timed ones.
+def _leave_their_result(entries: Sequence[Entry | _Measured]) -> bool:
+    """Whether C holds after timed launches what the last of them has computed.
 
-    Where one kernel alone overwrites C, it holds after those what the last of them computed, and
-    is checked then. (Hot, a launch before tells how many make up a sample.)
+    So it is where one kernel alone overwrites C.
     """
-    if task.rule is None or not task.cold or len(task.entries) > 1:
-        return False
-    return task.entries[0].point.spec.product.beta == 0
+    return len(entries) == 1 and entries[0].point.spec.product.beta == 0
+
+
+def _real_is_timed(task: Task) -> bool:
+    """Whether real inputs need no launch before the timed ones, after which they are checked.
+
+    (Hot, a launch before tells how many make up a sample.)
+    """
+    return task.rule is not None and task.cold and _leave_their_result(task.entries)
 
 
 _Key = tuple[Problem, Product, int]
@@ -227,8 +232,6 @@ class _Bench:
             # Cold, there was nothing to be warmed up but the clocks.
             again = 0.0 if cold else max(0.0, rule.warm_up / 10 - checked)
             rule = replace(rule, warm_up=again, warm=True)
-        # A single kernel that overwrites C leaves in it what its last timed launch has computed.
-        as_it_is = len(entries) == 1 and entries[0].point.spec.product.beta == 0
         for operands in {id(entry.operands): entry.operands for entry in entries}.values():
             put = operands.spread if cold else operands.load
             put(operands.checker.real)
@@ -240,7 +243,7 @@ class _Bench:
             entry.telemetry = summary(watched.readings)
             entry.floor = self.floors[cold]
         for entry in entries:
-            entry.verify_again(phase, as_it_is)
+            entry.verify_again(phase, as_it_is=_leave_their_result(entries))
 
 
 class _Watched:
