@@ -114,11 +114,9 @@ class Bench:
         be waited for.
         """
         points = [point for group in groups for point in group]
-        device = self.runner.device
+        device, host_is_free = self.runner.device, self.runner.compiles_while_measuring
         with (
-            Supervisor(
-                device.runner, device.index, not self.runner.compiles_while_measuring
-            ) as supervisor,
+            Supervisor(device.runner, device.index, not host_is_free) as supervisor,
             Compiles(self.runner, points, progress, hasty=not in_order) as compiles,
         ):
             problems = self._problems(points)
@@ -129,7 +127,7 @@ class Bench:
             while waiting or job is not None:
                 job = job or self._job(groups[waiting.pop(0)], compiles, problems)
                 # Where nothing has to be compiled for it, the worker goes on with the next one.
-                among = (waiting[:1] if in_order else waiting) if compiles.beside else []
+                among = (waiting[:1] if in_order else waiting) if host_is_free else []
                 ready = next((i for i in among if compiles.ready(groups[i])), None)
                 then = None
                 if ready is not None:
@@ -142,7 +140,7 @@ class Bench:
         """The first point of each problem and product that there is anything to run of."""
         found: dict[tuple[object, ...], Point] = {}
         for point in points:
-            key = (point.problem, point.spec.product)
+            key = _computed(point)
             if key not in found and unfit_reason(point, self.runner.device) is None:
                 found[key] = point
         return list(found.values())
@@ -160,8 +158,8 @@ class Bench:
                 job.failed[i] = self._failed(point, error)
         if job.entries:
             entries = list(job.entries.values())
-            mine = entries[0].point
-            ahead = itertools.dropwhile(lambda point: not _alike(point, mine), problems)
+            mine = _computed(entries[0].point)
+            ahead = itertools.dropwhile(lambda point: _computed(point) != mine, problems)
             job.task = self._task(entries, tuple(itertools.islice(ahead, 1, 1 + _AHEAD)))
         return job
 
@@ -347,9 +345,9 @@ def _beside(each: Measured, group: Sequence[Measured]) -> Measured:
     return each
 
 
-def _alike(one: Point, other: Point) -> bool:
-    """Whether they have the same inputs and the same reference."""
-    return (one.problem, one.spec.product) == (other.problem, other.spec.product)
+def _computed(point: Point) -> tuple[object, ...]:
+    """What points with the same inputs and the same reference have in common."""
+    return (point.problem, point.spec.product)
 
 
 def _precision(point: Point, verdict: Verdict) -> str | None:

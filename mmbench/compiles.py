@@ -28,22 +28,19 @@ class Compiles:
         self, runner: Runner, points: Sequence[Point], progress: Progress, hasty: bool = False
     ) -> None:
         cores = os.cpu_count() or 1
-        self.beside = runner.compiles_while_measuring
         self._runner = runner
         self._progress = progress
         self._futures: dict[tuple[object, ...], Future[Program]] = {}
         self._pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, cores))
         self._one_is_done = Event()
         self._closed = False
-        few = max(1, cores // 4 - 1) if hasty and self.beside else len(points)
+        few = max(1, cores // 4 - 1) if hasty and runner.compiles_while_measuring else len(points)
         self._prepared = self._pool.submit(runner.prepare)
         for point in points:
-            if (
-                unfit_reason(point, runner.device) is None
-                and program_key(point) not in self._futures
-            ):
+            key = program_key(point)
+            if key not in self._futures and unfit_reason(point, runner.device) is None:
                 waits = len(self._futures) >= few
-                self._futures[program_key(point)] = self._pool.submit(self._compile, point, waits)
+                self._futures[key] = self._pool.submit(self._compile, point, waits)
 
     def _compile(self, point: Point, waits: bool) -> Program:
         if waits:
@@ -70,7 +67,7 @@ class Compiles:
         return future.result()
 
     def __enter__(self) -> Compiles:
-        if not self.beside:
+        if not self._runner.compiles_while_measuring:
             try:
                 self._finish()
             except BaseException:
