@@ -81,12 +81,9 @@ def _other_sum(problem: Problem, inputs: Inputs, c: Array) -> str:
 
 def _ranges(a: Array, b: Array, c: Array) -> Iterator[tuple[int, int]]:
     """Ranges of k, from the first or to the last, that give the first elements of C."""
-    k = a.shape[1]
     sums = np.cumsum(a[0, :, None] * b[:, :_COLUMNS], axis=0)
-    wanted = c[0, :_COLUMNS]
-    for at in np.flatnonzero((sums == wanted).all(axis=1))[:_MOST_ENDS]:
-        if at + 1 < k:
-            yield 0, int(at) + 1
-    for at in np.flatnonzero((sums[-1] - sums == wanted).all(axis=1))[-_MOST_ENDS:]:
-        if at + 1 < k:
-            yield int(at) + 1, k
+    begun, left, wanted = sums[:-1], sums[-1] - sums[:-1], c[0, :_COLUMNS]
+    for at in np.flatnonzero((begun == wanted).all(axis=1))[:_MOST_ENDS]:
+        yield 0, int(at) + 1
+    for at in np.flatnonzero((left == wanted).all(axis=1))[-_MOST_ENDS:]:
+        yield int(at) + 1, len(sums)
