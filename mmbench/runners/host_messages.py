@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mmbench.errors import CompileError, WrongRunnerError
 
-_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
+HOST_ERROR = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 _UNDECLARED = re.compile(  # as g++ and as clang say it
     r"^.(\w+). (?:was not declared|does not name a type|has not been declared)"
     r"|^there are no arguments to .(\w+). that|undeclared identifier .(\w+)."
@@ -76,7 +76,9 @@ def cuda_name_missing(error: CompileError, path: Path) -> tuple[str, int] | None
 
 def _errors(error: CompileError, path: Path) -> list[_Said]:
     """What the compiler found wrong in the user's own file; where it is nothing, elsewhere."""
-    said = [_Said(where, int(line), text) for where, line, text in _ERROR.findall(error.details)]
+    said = [
+        _Said(where, int(line), text) for where, line, text in HOST_ERROR.findall(error.details)
+    ]
     mine = [each for each in said if Path(each.where).resolve() == path.resolve()]
     return [dataclasses.replace(each, where=str(path)) for each in mine] or said
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from mmbench.errors import CompileError, MmbenchError, RunnerUnavailableError, UnfitError
 from mmbench.runners import find_tool
+from mmbench.runners.host_messages import HOST_ERROR
 
 _LOOKED = "$PATH, $CUDA_HOME, $CUDA_PATH, $CUDA_ROOT, /usr/local/cuda*/bin, pip and conda packages"
 _ERROR = re.compile(r"^(.+?)\((\d+)\): (?:catastrophic )?error(?:: | #[\w-]+: )(.*)$", re.MULTILINE)
 _TOO_MUCH_SHARED = re.compile(r"uses too much shared data \((0x\w+) bytes, (0x\w+) max\)")
-_FATAL = re.compile(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def in_users_words(log: str, path: Path) -> MmbenchError:
         return UnfitError(
             f"needs {need} bytes of static shared memory per block, the limit is {limit}", log
         )
-    errors = _ERROR.findall(log) + _FATAL.findall(log)
+    errors = _ERROR.findall(log) + HOST_ERROR.findall(log)
     mine = [found for found in errors if found[0].endswith(path.name)] or errors
     if mine:
         where, line, text = mine[0]
