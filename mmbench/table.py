@@ -158,17 +158,21 @@ def _table(rows: Sequence[Row], cells: Sequence[_Cell]) -> tuple[Table, int]:
         name = "MxNxK" if cell.title == "N" and not square else cell.title
         name = f"of {_baseline(rows)}" if cell.title == "of base" else name
         unit = _unit(rows) if cell.unit == "GFLOP/s" else cell.unit
-        header = Text(f"{name}\n{unit}", "bold")
-        header.stylize("not bold dim", len(name))
         justify: JustifyMethod = "left" if cell.left else "right"
         # Where space is short a kernel's name is folded; a number is never cut.
         fold = cell.title in ("kernel", "parameters")
-        table.add_column(header, justify=justify, no_wrap=not fold, overflow="fold")
+        table.add_column(_header(name, unit), justify=justify, no_wrap=not fold, overflow="fold")
         columns.append(texts)
         needed += max(cell_len(str(text)) for text in (name, unit, *texts)) + _GAP
     for row in zip(*columns, strict=True):
         table.add_row(*row)
     return table, needed - _GAP
+
+
+def _header(name: str, unit: str) -> Text:
+    header = Text(f"{name}\n{unit}", "bold")
+    header.stylize("not bold dim", len(name))
+    return header
 
 
 def _is_whole(row: Row) -> bool:
@@ -263,8 +267,7 @@ def ladder(
         ("kernel", ""), ("parameters", ""), ("speed", _unit(rows)), ("gain", ""),
         (f"of {_baseline(rows)}", "%"), ("of roof", "%"),
     ):  # fmt: skip
-        header = Text(f"{name}\n{unit}", "bold")
-        header.stylize("not bold dim", len(name))
+        header = _header(name, unit)
         left = name in ("kernel", "parameters")
         table.add_column(header, justify="left" if left else "right", no_wrap=name != "parameters")
     for rung in found:
