@@ -35,6 +35,18 @@ HEADER = """\
 // ///
 """
 
+RIGHT = """
+__global__ void matmul(const float *A, const float *B, float *C, int N)
+{
+    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= N || col >= N) return;
+    float acc = 0.0f;
+    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
+    C[row * N + col] = acc;
+}
+"""
+"""A kernel for any N, without a header, which tests take apart."""
+
 WriteKernel = Callable[..., Path]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conftest import WriteKernel
+from conftest import RIGHT, WriteKernel
 from mmbench import __version__, cli, kernels
 from mmbench.errors import RunnerUnavailableError
 from mmbench.results import COLUMNS
@@ -30,16 +30,6 @@ SMALL = ("--n", "32", "--tile", "8", *QUICK)
 SMALL_PAIR = ("--n", "32", "--tile", "8", *PAIRED)
 
 
-RIGHT = """
-__global__ void matmul(const float *A, const float *B, float *C, int N)
-{
-    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= N || col >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
-    C[row * N + col] = acc;
-}
-"""
 DROPS_LAST_K = RIGHT.replace("k < N; ++k", "k < N - 1; ++k")
 BROKEN = RIGHT.replace("float acc = 0.0f", "float acc = zero")
 CRASHES = RIGHT.replace("float acc = 0.0f;", "*(volatile float *)8 = 1.0f; float acc = 0.0f;")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conftest import WriteKernel, quiet
+from conftest import RIGHT, WriteKernel, quiet
 from mmbench import compiles, kernels
 from mmbench.bench import Bench, Settings
 from mmbench.compiles import Compiles
@@ -19,17 +19,6 @@ from mmbench.measure import StopRule
 from mmbench.product import Problem
 from mmbench.runners import Program, Runner
 from mmbench.spec import Point
-
-RIGHT = """
-__global__ void matmul(const float *A, const float *B, float *C, int N)
-{
-    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= N || col >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
-    C[row * N + col] = acc;
-}
-"""
 
 
 class Scripted:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import WriteKernel, measured_rows
+from conftest import RIGHT, WriteKernel, measured_rows
 from mmbench import axes, kernels, metrics
 from mmbench.bench import Bench, Settings
 from mmbench.measure import StopRule
@@ -23,16 +23,6 @@ pytestmark = pytest.mark.gpu
 
 QUICK = StopRule(samples=5, min_time=0.0, budget=0.5, warm_up=0.01)
 
-GUARDED = """
-__global__ void matmul(const float *A, const float *B, float *C, int N)
-{
-    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= N || col >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
-    C[row * N + col] = acc;
-}
-"""
 
 TILED = """
 __global__ void matmul(const float *A, const float *B, float *C, int N)
@@ -148,12 +138,12 @@ def test_a_stray_write_is_not_blamed_on_the_next_kernel(
     gpu: Runner, write_kernel: WriteKernel
 ) -> None:
     """It hits what the session keeps on the device behind A, B and C."""
-    stray = GUARDED.replace(
+    stray = RIGHT.replace(
         "C[row * N + col] = acc;",
         "C[row * N + col] = acc;\n    if (row + col == 0) "
         "for (long i = 1 << 20; i < 16 << 20; i += 4096) C[i] = 1.0f;",
     )
-    first, second = write_kernel("stray", stray), write_kernel("guarded", GUARDED)
+    first, second = write_kernel("stray", stray), write_kernel("guarded", RIGHT)
     points = points_of(second, "512") + points_of(first, "512") + points_of(second, "512")
     rows = rows_of(gpu, points)
     assert [rows[0].status, rows[2].status] == ["ok", "ok"]
@@ -182,7 +172,7 @@ def test_a_missing_barrier_is_wrong(
 
 
 def test_an_illegal_access_costs_its_row_alone(gpu: Runner, write_kernel: WriteKernel) -> None:
-    wild = GUARDED.replace("C[row * N + col]", "C[((long long)row << 40) + col]")
+    wild = RIGHT.replace("C[row * N + col]", "C[((long long)row << 40) + col]")
     points = points_of("naive", "40") + points_of(write_kernel("wild", wild), "40")
     points += points_of("naive", "40")
     before, bad, after = rows_of(gpu, points)
@@ -193,7 +183,7 @@ def test_an_illegal_access_costs_its_row_alone(gpu: Runner, write_kernel: WriteK
 
 
 def test_a_failed_assert_costs_its_row_alone(gpu: Runner, write_kernel: WriteKernel) -> None:
-    body = "#include <assert.h>\n" + GUARDED.replace("float acc", "assert(N < 40);\nfloat acc")
+    body = "#include <assert.h>\n" + RIGHT.replace("float acc", "assert(N < 40);\nfloat acc")
     bad, good = rows_of(gpu, points_of(write_kernel("asserts", body), "40,39"))
     assert (bad.status, good.status) == ("failed", "ok")
     assert bad.reason is not None
@@ -201,14 +191,14 @@ def test_a_failed_assert_costs_its_row_alone(gpu: Runner, write_kernel: WriteKer
 
 
 def test_an_endless_kernel_is_ended(gpu: Runner, write_kernel: WriteKernel) -> None:
-    body = GUARDED.replace("float acc", "while (((volatile float *)A)[0] < 1e30f) {}\nfloat acc")
+    body = RIGHT.replace("float acc", "while (((volatile float *)A)[0] < 1e30f) {}\nfloat acc")
     points = points_of(write_kernel("endless", body), "40") + points_of("naive", "40")
     bad, good = rows_of(gpu, points, timeout=3)
     assert (bad.status, good.status) == ("timeout", "ok")
 
 
 def test_launch_bounds_skip_a_block_too_large(gpu: Runner, write_kernel: WriteKernel) -> None:
-    body = GUARDED.replace("void matmul", "void __launch_bounds__(256) matmul")
+    body = RIGHT.replace("void matmul", "void __launch_bounds__(256) matmul")
     fits, too_large = rows_of(gpu, points_of(write_kernel("bounded", body), "40", "16,32"))
     assert (fits.status, too_large.status) == ("ok", "skipped")
     assert too_large.reason is not None
@@ -216,7 +206,7 @@ def test_launch_bounds_skip_a_block_too_large(gpu: Runner, write_kernel: WriteKe
 
 
 def test_a_compile_error_names_the_users_line(gpu: Runner, write_kernel: WriteKernel) -> None:
-    path = write_kernel("typo", GUARDED.replace("acc = 0.0f;", "acc = 0.0f"))
+    path = write_kernel("typo", RIGHT.replace("acc = 0.0f;", "acc = 0.0f"))
     lines = path.read_text().splitlines()
     (row,) = rows_of(gpu, points_of(path, "40"))
     assert (row.status, row.kind) == ("failed", "compile")
@@ -226,7 +216,7 @@ def test_a_compile_error_names_the_users_line(gpu: Runner, write_kernel: WriteKe
 
 
 def test_dynamic_shared_memory_above_48_kib(gpu: Runner, write_kernel: WriteKernel) -> None:
-    body = "extern __shared__ float spare[];\n" + GUARDED.replace(
+    body = "extern __shared__ float spare[];\n" + RIGHT.replace(
         "float acc = 0.0f;", "spare[16383] = 1.0f; float acc = spare[16383] - 1.0f;"
     )
     path = write_kernel("dynamic", body, launch="dynamic_shared_bytes = 65536")
@@ -325,7 +315,7 @@ def test_counted_sectors_are_what_the_gpu_measures(gpu: Runner, name: str) -> No
 
 def test_a_header_that_is_missing_is_one_sentence(gpu: Runner, write_kernel: WriteKernel) -> None:
     """PyCUDA reports this one as bytes: it comes from a preprocessing pass."""
-    path = write_kernel("lacks", '#include "beside.cuh"\n' + GUARDED)
+    path = write_kernel("lacks", '#include "beside.cuh"\n' + RIGHT)
     (path.parent / "beside.cuh").write_text("#include <no_such_header.h>\n")
     (row,) = rows_of(gpu, points_of(path, "40"))
     assert (row.status, row.kind) == ("failed", "compile")
@@ -371,7 +361,7 @@ def test_a_whole_program_without_a_header_runs(gpu: Runner, tmp_path: Path) -> N
 def test_too_much_static_shared_memory_is_a_skipped_row(
     gpu: Runner, write_kernel: WriteKernel
 ) -> None:
-    body = GUARDED.replace(
+    body = RIGHT.replace(
         "float acc = 0.0f;",
         "__shared__ volatile float big[20000]; big[threadIdx.x] = 0.0f;\n"
         "float acc = big[threadIdx.x];",
@@ -387,7 +377,7 @@ def test_a_local_header_is_found_beside_a_file_named_by_a_relative_path(
     gpu: Runner, write_kernel: WriteKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "start.cuh").write_text("#define START 0.0f\n")
-    body = '# include "start.cuh"\n' + GUARDED.replace("acc = 0.0f", "acc = START")
+    body = '# include "start.cuh"\n' + RIGHT.replace("acc = 0.0f", "acc = START")
     write_kernel("local", body)
     monkeypatch.chdir(tmp_path)
     (row,) = rows_of(gpu, points_of("./local.cu", "40"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conftest import WriteKernel
+from conftest import RIGHT, WriteKernel
 from mmbench import cli
 from mmbench.csvfile import read_rows
 from mmbench.results import COLUMNS, Row
@@ -28,16 +28,6 @@ pytestmark = pytest.mark.cpu
 QUICK = ("--runner", "cpu", "--min-time", "0", "--max-time", "0.1", "--samples", "3")
 
 
-RIGHT = """
-__global__ void matmul(const float *A, const float *B, float *C, int N)
-{
-    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= N || col >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
-    C[row * N + col] = acc;
-}
-"""
 ENDLESS = RIGHT.replace("float acc = 0.0f;", "volatile int go = 1; while (go) ; float acc = 0.0f;")
 
 Sweep = Callable[..., tuple[int, str, str]]

@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conftest import WriteKernel
+from conftest import RIGHT, WriteKernel
 
 pytestmark = pytest.mark.cpu
 
@@ -41,16 +41,6 @@ SMALL = (
 )
 
 
-RIGHT = """
-__global__ void matmul(const float *A, const float *B, float *C, int N)
-{
-    int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= N || col >= N) return;
-    float acc = 0.0f;
-    for (int k = 0; k < N; ++k) acc += A[row * N + k] * B[k * N + col];
-    C[row * N + col] = acc;
-}
-"""
 ENDLESS = RIGHT.replace("float acc = 0.0f;", "volatile int go = 1; while (go) ; float acc = 0.0f;")
 
 # Makes the pseudo-terminal the one that Ctrl-C reaches the program through.
